@@ -313,8 +313,10 @@ impl Mirror {
         scratch: &Path,
         shown: &Path,
     ) -> Result<Changes, Failure> {
-        // An interrupted turn can have left an index, and earlier turns have left their objects.
-        let _ = std::fs::remove_file(scratch.join("index"));
+        // An interrupted turn can have left an index and its lock, and earlier turns have left their objects.
+        for name in ["index", "index.lock"] {
+            let _ = std::fs::remove_file(scratch.join(name));
+        }
         let _ = std::fs::remove_dir_all(scratch.join("objects"));
         self.indexed(scratch, &["read-tree", base]).await?;
         if std::fs::metadata(patch)?.len() > 0 {
@@ -553,8 +555,9 @@ impl Mirror {
 /// Writes the files of commit `COMMIT` to a new copy, on branch `BRANCH`: inside of the sandbox, since a small commit can have files without end.
 pub(crate) const CHECKOUT: &str = "exec git checkout --quiet -B \"$BRANCH\" \"$COMMIT\" --";
 
-/// Lists the changes of the copy, inside of the sandbox. Flags override the copy's configuration.
-pub(crate) const DIFF: &str = "git -c advice.addEmbeddedRepo=false add -A && exec git diff --cached --binary -U3 \
+/// Lists the changes of the copy, inside of the sandbox, after the agent's processes have ended: one that was killed can have left a lock.
+/// Flags override the copy's configuration.
+pub(crate) const DIFF: &str = "rm -f .git/index.lock; git -c advice.addEmbeddedRepo=false add -A && exec git diff --cached --binary -U3 \
     --full-index --no-ext-diff --no-textconv --no-color --no-renames --submodule=short --src-prefix=a/ --dst-prefix=b/ \"$1\"";
 
 /// Note for changes that are neither shown nor pushed.
