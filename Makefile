@@ -182,8 +182,9 @@ mutations: test-tools ## Break the server in known ways, and check that tests fa
 
 # `make test` includes a few kills. Without SEED, every run is different; each test prints its seed and the points.
 .PHONY: kills
-kills: node test-tools ## Kill the server between any two statements while agents work together; `make kills KILLS=1000 SEED=7`, `ENGINE=postgres`
-	$(CLEAN) cargo test --no-run --test api
+kills: node test-tools ## Kill the server between any two statements while agents work together, and a runner; `make kills KILLS=1000 SEED=7`, `ENGINE=postgres`
+	$(CLEAN) cargo test --no-run
+	$(CLEAN) OPENVIBE_TEST_RUNNER_KILLS=$(or $(KILLS),100) cargo test --quiet --test turns -- a_killed_runner
 	$(CLEAN) OPENVIBE_TEST_KILLS=$(or $(KILLS),100) OPENVIBE_TEST_KILLS_SEED=$(or $(SEED),$$RANDOM) \
 		$(ON_ENGINE) cargo test --quiet --test api -- kills:: --nocapture
 

@@ -1,11 +1,15 @@
-//! The program, for tests: `runner inside` and `acp` as `openvibe` has them, and `scripted`, an agent that does what its prompt lists.
+//! The program, for tests: `runner inside` and `acp` as `openvibe` has them, `run` with the path of a configuration, and `scripted`, an
+//! agent that does what its prompt lists.
 
 use std::{
     io::{BufRead, Write},
+    path::Path,
     process::{Command, ExitCode},
 };
 
+use openvibe_runner::Config;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -14,17 +18,31 @@ fn main() -> ExitCode {
         ["runner", "inside", limits, "--", ..] => {
             openvibe_runner::run_inside(limits, &arguments[4..])
         }
-        ["acp"] => {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime
-                .map_or(ExitCode::FAILURE, |runtime| runtime.block_on(openvibe_runner::run_agent()))
-        }
+        ["acp"] => in_runtime(openvibe_runner::run_agent()),
+        ["run", file] => in_runtime(run(file)),
         ["scripted"] => {
             Scripted { id: 0, input: std::io::stdin().lock().lines() }.run();
             ExitCode::SUCCESS
         }
         _ => ExitCode::FAILURE,
     }
+}
+
+fn in_runtime(program: impl Future<Output = ExitCode>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_or(ExitCode::FAILURE, |runtime| runtime.block_on(program))
+}
+
+/// Runs until it is killed.
+async fn run(file: &str) -> ExitCode {
+    let loaded = Config::load(Path::new(file), None);
+    let (Ok(mut config), Ok(program)) = (loaded, std::env::current_exe()) else {
+        return ExitCode::FAILURE;
+    };
+    config.program = program;
+    // Without an order to stop, it returns only if it fails.
+    let _failed = openvibe_runner::run(config, &CancellationToken::new()).await;
+    ExitCode::FAILURE
 }
 
 struct Scripted<I> {

@@ -6,7 +6,7 @@ mod support;
 
 use openvibe_runner::RunnerError;
 use serde_json::json;
-use support::{Server, Setup, git, text_of, until};
+use support::{Server, Setup, git, setting, text_of, until};
 
 const NONE: &str = "sandbox = 'none'\n[repository.api]\ncheck = 'test ! -e broken'";
 
@@ -182,6 +182,47 @@ async fn a_turn_continues_after_the_end_of_the_runner_and_of_the_agent() {
     connection.prompt(4, "task_3", "sh touch die-always\ndie").await;
     assert_eq!(connection.until("failed").await.pop().unwrap()["code"], "worker_lost");
     drop(running);
+}
+
+/// Kills in the suite, each in a turn of its own.
+const KILLS: u64 = 6;
+
+#[tokio::test]
+async fn a_killed_runner_sends_each_event_once_and_ends_each_turn() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let mut runner = setup.spawn();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    let mut last = 1;
+    for kill in 0..setting("OPENVIBE_TEST_RUNNER_KILLS").unwrap_or(KILLS) {
+        let (n, task) = (2 + kill, format!("task_{kill}"));
+        let script = format!(
+            "say One\nsh echo {kill} >> a.txt; sleep 0.1\nsay Two\nsh sleep 0.6\nsay Three"
+        );
+        connection.prompt(n, &task, &script).await;
+        // One more event with each turn, then again none.
+        let before = kill % 6;
+        let mut count = 0;
+        let mut is_done = false;
+        while !is_done {
+            if count == before {
+                drop(connection);
+                drop(runner);
+                runner = setup.spawn();
+                connection = server.connect(&json!({"code_1": last})).await;
+                if connection.hello["sessions"]["code_1"] != n {
+                    connection.prompt(n, &task, &script).await;
+                }
+            }
+            let event = connection.event().await;
+            (last, count) = (last + 1, count + 1);
+            assert_eq!(event["n"], last, "{event}");
+            assert_eq!(event["task"], task, "{event}");
+            assert_ne!(event["type"], "failed", "{event}");
+            is_done = event["type"] == "done";
+        }
+    }
 }
 
 #[tokio::test]
@@ -550,6 +591,22 @@ async fn a_lost_copy_continues_with_the_last_changes() {
     let second = connection.until("done").await.pop().unwrap();
     assert_eq!(first["tree"], second["tree"]);
     assert!(server.file("log?task_id=task_2").contains("kept"));
+}
+
+#[tokio::test]
+async fn locks_that_killed_commands_have_left_do_not_stop_the_next_turn() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    connection.prompt(2, "task_1", "sh echo kept > a.txt").await;
+    connection.until("done").await;
+    let scratch = setup.path().join("data/sessions/code_1/scratch");
+    std::fs::write(scratch.join("index.lock"), "").unwrap();
+    connection.prompt(3, "task_2", "sh touch .git/index.lock; echo kept > b.txt").await;
+    let done = connection.until("done").await.pop().unwrap();
+    assert_eq!(done["file_count"], 2, "{done}");
 }
 
 #[tokio::test]

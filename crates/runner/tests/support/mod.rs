@@ -11,7 +11,7 @@ use std::{
     collections::BTreeMap,
     convert::Infallible,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Child, Command},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -363,6 +363,13 @@ impl Setup {
         self.directory.path()
     }
 
+    /// Starts the runner as a process of its own.
+    pub fn spawn(&self) -> RunnerProcess {
+        let file = self.path().join("runner.toml");
+        let child = Command::new(program()).arg("run").arg(file).spawn();
+        RunnerProcess(child.unwrap())
+    }
+
     pub fn run(&self) -> Running {
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
@@ -387,6 +394,17 @@ impl Running {
     /// The result of a runner that ends by itself.
     pub async fn ended(mut self) -> Result<(), RunnerError> {
         timeout(WAIT_MAX, self.tasks.join_next()).await.unwrap().unwrap().unwrap()
+    }
+}
+
+/// A runner's process, which is killed when it is dropped.
+pub struct RunnerProcess(Child);
+
+impl Drop for RunnerProcess {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
