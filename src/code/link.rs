@@ -41,7 +41,7 @@ pub enum BadHello {
 pub struct RunnerHello {
     version: String,
     sandbox: String,
-    /// Whether the runner takes programs that need no repository.
+    /// True if the runner takes programs that need no repository.
     has_scratch: bool,
     offers: Vec<Offer>,
     engines: Vec<RunnerEngine>,
@@ -141,7 +141,7 @@ impl RunnerHello {
 #[derive(Debug, Clone)]
 pub struct Connected {
     pub connection: Uuid,
-    /// Whether the runner takes programs that need no repository.
+    /// True if the runner takes programs that need no repository.
     pub has_scratch: bool,
     /// Number of the last event by session.
     pub events: BTreeMap<CodeSessionId, i64>,

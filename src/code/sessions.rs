@@ -182,7 +182,7 @@ pub(super) struct Row {
     pub(super) body: Option<String>,
     pub(super) reply_id: Option<MessageId>,
     pub(super) action_id: Option<ActionId>,
-    /// Whether the runner has to do the push.
+    /// True if the runner has to do the push.
     pub(super) push_sent: bool,
     pub(super) pushed_commit: Option<String>,
     pub(super) pushed_url: Option<String>,

@@ -36,7 +36,7 @@ const PEOPLE: usize = 5;
 struct Room {
     id: String,
     is_private: bool,
-    /// Whether the repository is allowed here.
+    /// True if the repository is allowed here.
     is_allowed: bool,
     /// Those who have joined, except for Ada.
     members: BTreeSet<usize>,
@@ -133,7 +133,7 @@ impl CodeSequence {
         }
     }
 
-    /// Whether a person is one of the starters, and may write.
+    /// True if a person is one of the starters, and may write.
     fn may_start(&self, person: usize) -> bool {
         match &self.may_start {
             MayStart::Members => person != VI && person != GUS,

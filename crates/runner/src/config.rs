@@ -98,7 +98,7 @@ pub struct Repository {
     pub check: String,
     /// Hosts that the setup may reach, port 443.
     pub allow: Vec<String>,
-    /// Whether turns may reach them, too.
+    /// True if turns may reach them, too.
     pub network: bool,
     /// Shell command that opens a pull request, with `BRANCH`, `TITLE`, and `BODY_FILE`.
     pub open: String,
@@ -221,7 +221,7 @@ pub struct Config {
     pub turns: usize,
     #[serde(default)]
     pub sandbox: SandboxKind,
-    /// Whether agents can run programs in empty directories.
+    /// True if agents can run programs in empty directories.
     #[serde(default)]
     pub scratch: bool,
     #[serde(default)]

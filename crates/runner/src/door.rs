@@ -362,7 +362,7 @@ fn without_keys(query: &str) -> String {
     query.split('&').filter(is_kept).collect::<Vec<_>>().join("&")
 }
 
-/// Whether an address belongs to the Internet, and not to this machine, a private network, or a special purpose.
+/// True if an address belongs to the Internet, and not to this machine, a private network, or a special purpose.
 fn is_public(ip: IpAddr) -> bool {
     match ip.to_canonical() {
         IpAddr::V4(ip) => is_public_v4(ip),

@@ -22,7 +22,7 @@ pub enum Command {
         repository: String,
         number: u64,
         engine: String,
-        /// Whether the new copy starts with the session's last patch, which the runner then reads from the server.
+        /// True if the new copy starts with the session's last patch, which the runner then reads from the server.
         #[serde(default)]
         patch: bool,
     },
@@ -278,7 +278,7 @@ pub struct Program {
     /// Number of processors; null for the runner's limit, which also applies.
     #[serde(default)]
     pub cpu: Option<usize>,
-    /// Whether the program can write to files.
+    /// True if the program can write to files.
     pub writes: bool,
 }
 
@@ -302,7 +302,7 @@ pub enum Control {
         repositories: Vec<OfferedRepository>,
         engines: Vec<OfferedEngine>,
         sandbox: crate::config::SandboxKind,
-        /// Whether the runner takes `run`.
+        /// True if the runner takes `run`.
         #[serde(default)]
         scratch: bool,
         /// Number of the last command by session.
@@ -374,7 +374,7 @@ impl Incoming {
     }
 }
 
-/// Whether the text is an ID of the server, which can be part of a path.
+/// True if the text is an ID of the server, which can be part of a path.
 pub(crate) fn is_id(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
     !text.is_empty() && text.len() <= 64 && text.chars().all(fits)

@@ -42,9 +42,9 @@ pub(crate) struct Limited {
     pub(crate) file_mb: Option<u64>,
     pub(crate) address_mb: Option<u64>,
     pub(crate) cpu: Option<usize>,
-    /// Whether the kernel kills these processes first when memory is short.
+    /// True if the kernel kills these processes first when memory is short.
     pub(crate) dies_first: bool,
-    /// Whether system calls that reach outside of namespaces fail: sockets must be of `FAMILIES`, and there are no keys.
+    /// True if system calls that reach outside of namespaces fail: sockets must be of `FAMILIES`, and there are no keys.
     pub(crate) namespaced_calls: bool,
     /// Socket of the door, which gets a port of this machine.
     pub(crate) door: Option<PathBuf>,

@@ -36,7 +36,7 @@ pub(crate) struct State {
     pub(crate) engine: String,
     /// Commit on which the copy started; set as soon as the copy is ready.
     pub(crate) base: Option<String>,
-    /// Whether the next copy starts with the session's last patch.
+    /// True if the next copy starts with the session's last patch.
     pub(crate) with_patch: bool,
     /// Session of the agent, and the engine that it belongs to.
     pub(crate) agent_session: Option<String>,
@@ -230,7 +230,7 @@ impl Journal {
         self.unacked.len()
     }
 
-    /// Whether the session is closed, and nothing is left to do or to send.
+    /// True if the session is closed, and nothing is left to do or to send.
     pub(crate) fn is_over(&self) -> bool {
         self.state.closed && self.unacked.is_empty() && self.pending.is_empty()
     }

@@ -30,7 +30,7 @@ pub(crate) struct Record {
     text: String,
     reply_bytes: usize,
     is_cut: bool,
-    /// Whether something else happened since the last text.
+    /// True if something else happened since the last text.
     is_paused: bool,
     /// Size of the text since then.
     part_bytes: usize,

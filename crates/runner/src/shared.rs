@@ -82,7 +82,7 @@ impl Session {
         self.journal().pending().find_map(|(n, command)| choose(command).map(|found| (*n, found)))
     }
 
-    /// Whether a task is canceled, or the session will be closed. Without a task: whether any task that waits is canceled.
+    /// True if a task is canceled, or the session will be closed. Without a task: true if any waiting task is canceled.
     pub(crate) fn is_canceled(&self, task: Option<&str>) -> bool {
         let ends = |command: &Command| match command {
             Command::Cancel { task: canceled } => task.is_none_or(|task| task == canceled),

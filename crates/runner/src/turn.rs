@@ -648,7 +648,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// Whether a server that did not store a file is not asked again. Gateways respond for a server that is away.
+/// True if a server that did not store a file is not asked again. Gateways respond for a server that is away.
 fn is_final(status: Option<StatusCode>, elapsed: Duration) -> bool {
     match status {
         None

@@ -13,7 +13,7 @@ use std::{
 use serde_json::{Value, json};
 use support::{Connection, Server, Setup, git, has_bubblewrap, until};
 
-/// Whether agents or turns write a file or directory.
+/// True if agents or turns write a file or directory.
 fn is_own(path: &Path) -> bool {
     let name = path.file_name().unwrap().to_str().unwrap();
     let own =

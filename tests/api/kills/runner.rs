@@ -72,7 +72,7 @@ impl WorkingRunner {
         self.addresses.send_replace(addresses);
     }
 
-    /// Whether the runner connects to this server.
+    /// True if the runner connects to this server.
     pub(super) fn knows(&self, base: &str) -> bool {
         self.addresses.borrow().iter().any(|known| known == base)
     }

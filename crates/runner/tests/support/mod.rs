@@ -236,7 +236,7 @@ async fn answer(
 pub struct Connection {
     socket: Socket,
     pub hello: Value,
-    /// Whether events are acknowledged as they come.
+    /// True if events are acknowledged as they come.
     pub acks: bool,
 }
 
@@ -408,7 +408,7 @@ impl Drop for RunnerProcess {
     }
 }
 
-/// Whether bubblewrap can create a namespace here. It must be installed, so that the tests are not skipped by mistake.
+/// True if bubblewrap can create a namespace here. It must be installed, so that the tests are not skipped by mistake.
 pub fn has_bubblewrap() -> bool {
     let mut command = Command::new("bwrap");
     command.args(["--unshare-user", "--unshare-all", "--disable-userns", "--ro-bind", "/", "/"]);
