@@ -150,6 +150,7 @@ impl TestApp {
         self.db = Some(app.db());
         self.bus = Some(app.bus());
         self.metrics = app.metrics_address();
+        self.place.keep_connection().await;
         self.stop = CancellationToken::new();
         let (stop, place) = (self.stop.clone(), Arc::clone(&self.place));
         self.running.spawn(async move {
@@ -173,6 +174,7 @@ impl TestApp {
     /// Shuts the server down, as SIGTERM does.
     pub async fn stop(&mut self) {
         self.db = None;
+        self.place.close().await;
         self.stop.cancel();
         while let Some(ended) = within("the server to stop", self.running.join_next()).await {
             ended.unwrap();
@@ -228,6 +230,7 @@ impl TestApp {
 impl Drop for TestApp {
     /// The server shuts down in the background, at the latest when the test's runtime ends.
     fn drop(&mut self) {
+        self.place.try_close();
         self.stop.cancel();
         self.running.detach_all();
     }

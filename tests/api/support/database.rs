@@ -14,7 +14,7 @@ use memchr::memmem;
 use openvibe::db::{DatabaseUrl, Db};
 use openvibe_sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, PgConnection};
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard, OnceCell};
 
 use super::{pause, within};
 
@@ -25,6 +25,33 @@ pub struct TestDatabase {
     pub postgres: Option<String>,
     /// `true` if a later test can remove the database.
     is_ours: bool,
+    kept: AsyncMutex<Kept>,
+}
+
+/// The test's own connection to the `SQLite` file.
+#[derive(Default)]
+struct Kept {
+    /// `true` while a server in this process uses the file. Opening a connection reads the whole schema, which takes longer than most
+    /// queries of tests, so the connection is then kept.
+    is_kept: bool,
+    connection: Option<SqliteConnection>,
+}
+
+/// The test's connection in use. On drop, it is closed unless it is kept.
+struct Used<'a>(MutexGuard<'a, Kept>);
+
+impl Used<'_> {
+    fn get(&mut self) -> &mut SqliteConnection {
+        self.0.connection.as_mut().unwrap()
+    }
+}
+
+impl Drop for Used<'_> {
+    fn drop(&mut self) {
+        if !self.0.is_kept {
+            self.0.connection = None;
+        }
+    }
 }
 
 /// Checks whether the suite runs on `PostgreSQL`.
@@ -151,6 +178,7 @@ impl TestDatabase {
             dir,
             postgres: None,
             is_ours: true,
+            kept: AsyncMutex::default(),
         }
     }
 
@@ -213,16 +241,37 @@ impl TestDatabase {
             let query = sqlx::query_scalar(statement);
             query.fetch_all(&mut c).await.unwrap()
         } else {
-            let mut c = self.sqlite().await;
+            let mut used = self.sqlite().await;
             let query = sqlx::query_scalar(statement);
-            query.fetch_all(&mut c).await.unwrap()
+            query.fetch_all(used.get()).await.unwrap()
         }
     }
 
-    async fn sqlite(&self) -> SqliteConnection {
-        let file = self.dir.join("data").join("openvibe.db");
-        let url = format!("sqlite://{}?mode=ro", file.to_str().unwrap());
-        SqliteConnection::connect(&url).await.unwrap()
+    async fn sqlite(&self) -> Used<'_> {
+        let mut used = Used(self.kept.lock().await);
+        if used.0.connection.is_none() {
+            let file = self.dir.join("data").join("openvibe.db");
+            let url = format!("sqlite://{}?mode=ro", file.to_str().unwrap());
+            used.0.connection = Some(SqliteConnection::connect(&url).await.unwrap());
+        }
+        used
+    }
+
+    /// Keeps the test's connection from now on, until `close`. Only for a server in this process, which calls `close` before it stops.
+    pub(super) async fn keep_connection(&self) {
+        self.kept.lock().await.is_kept = true;
+    }
+
+    /// Closes the test's connection, so that a server that stops is the last one that uses the file and leaves no log behind.
+    pub(super) async fn close(&self) {
+        *self.kept.lock().await = Kept::default();
+    }
+
+    /// Same as `close`, but does nothing if the connection is in use.
+    pub(super) fn try_close(&self) {
+        if let Ok(mut kept) = self.kept.try_lock() {
+            *kept = Kept::default();
+        }
     }
 
     /// Number of rows in each table, except for tables in which the server stores its own state at any time.
@@ -248,10 +297,13 @@ impl TestDatabase {
             let counts = sqlx::query_as(sql(tables));
             counts.fetch_all(&mut c).await.unwrap()
         } else {
-            let mut c = self.sqlite().await;
-            let tables = sqlx::query_scalar(SQLITE).fetch_all(&mut c).await.unwrap();
+            let mut used = self.sqlite().await;
+            let tables = sqlx::query_scalar(SQLITE)
+                .fetch_all(used.get())
+                .await
+                .unwrap();
             let counts = sqlx::query_as(sql(tables));
-            counts.fetch_all(&mut c).await.unwrap()
+            counts.fetch_all(used.get()).await.unwrap()
         }
     }
 
@@ -261,8 +313,9 @@ impl TestDatabase {
             let mut c = PgConnection::connect(url).await.unwrap();
             sqlx::query_scalar(sql).fetch_all(&mut c).await.unwrap()
         } else {
-            let mut c = self.sqlite().await;
-            sqlx::query_scalar(sql).fetch_all(&mut c).await.unwrap()
+            let mut used = self.sqlite().await;
+            let query = sqlx::query_scalar(sql);
+            query.fetch_all(used.get()).await.unwrap()
         }
     }
 
@@ -336,11 +389,11 @@ impl TestDatabase {
                 found.extend(texts.into_iter().map(|text| (column.clone(), text)));
             }
         } else {
-            let mut c = self.sqlite().await;
+            let mut used = self.sqlite().await;
             for column in columns {
                 let query = sqlx::query_scalar(sql(&column));
                 // Read as bytes, because a column may contain blobs.
-                let rows: Vec<Vec<u8>> = query.fetch_all(&mut c).await.unwrap();
+                let rows: Vec<Vec<u8>> = query.fetch_all(used.get()).await.unwrap();
                 let texts = rows.iter().map(|row| String::from_utf8_lossy(row));
                 found.extend(texts.map(|text| (column.clone(), text.into_owned())));
             }
