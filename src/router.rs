@@ -98,6 +98,8 @@ async fn serve_document(headers: axum::http::HeaderMap) -> axum::response::Respo
     response
 }
 
+/// Builds the router. Each call of `layer` boxes every route once more, and each request copies these boxes, so layers are passed in
+/// tuples, whose first layer is the outermost. Tuples are short where the compiler infers the parameters of functions.
 pub fn build(state: State, bounds: &Bounds) -> Router {
     let set_header = |name: &'static str, value: &'static str| {
         SetResponseHeaderLayer::if_not_present(
@@ -125,53 +127,55 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .merge(routes::scim::receiver())
         .fallback(assets::serve)
         .method_not_allowed_fallback(async || ApiError::wrong_method())
-        .layer(middleware::from_fn_with_state(
-            state.db.engine(),
-            requests::repeat_lost_read,
+        .layer((
+            middleware::from_fn(refuse_nul),
+            middleware::from_fn_with_state(state.db.engine(), requests::repeat_lost_read),
         ))
-        .layer(middleware::from_fn(refuse_nul))
-        .layer(axum::Extension(bounds.bodies.upload_pace))
-        .layer(axum::Extension(upload_bytes))
-        .layer(axum::Extension(Pool::<crate::ids::WorkspaceId>::new(
-            bounds.bodies.hook_bytes,
-        )))
-        .layer(axum::Extension(
-            Pool::<crate::ids::IdentityProviderId>::new(bounds.bodies.scim_bytes),
+        .layer((
+            DefaultBodyLimit::disable(),
+            // Patches of runners are as large as bodies with pictures.
+            axum::Extension(Pool::<crate::ids::RunnerId>::new(bounds.bodies.media_bytes)),
+            axum::Extension(Pool::<crate::ids::IdentityProviderId>::new(
+                bounds.bodies.scim_bytes,
+            )),
+            axum::Extension(Pool::<crate::ids::WorkspaceId>::new(
+                bounds.bodies.hook_bytes,
+            )),
+            axum::Extension(upload_bytes),
+            axum::Extension(bounds.bodies.upload_pace),
         ))
-        // Patches of runners are as large as bodies with pictures.
-        .layer(axum::Extension(Pool::<crate::ids::RunnerId>::new(
-            bounds.bodies.media_bytes,
-        )))
-        .layer(DefaultBodyLimit::disable())
-        .layer(middleware::from_fn(encoding::compress))
-        .layer(middleware::from_fn_with_state(
-            Arc::clone(&intake),
-            intake::limit_concurrency,
+        .layer((
+            middleware::from_fn_with_state(Arc::clone(&intake), intake::limit_concurrency),
+            middleware::from_fn(encoding::compress),
         ))
-        .layer(middleware::from_fn_with_state(
-            Arc::clone(&intake),
-            intake::receive,
+        .layer((
+            middleware::from_fn_with_state(state.clone(), origin::guard),
+            middleware::from_fn_with_state(Arc::clone(&intake), intake::receive),
         ))
-        .layer(middleware::from_fn_with_state(state.clone(), origin::guard))
-        .layer(middleware::from_fn_with_state(state.clone(), count_address))
-        .layer(middleware::from_fn_with_state(intake, intake::reserve))
-        .layer(CatchPanicLayer::custom(
-            |_: Box<dyn std::any::Any + Send>| ApiError::panicked().into_response(),
+        .layer((
+            middleware::from_fn_with_state(intake, intake::reserve),
+            middleware::from_fn_with_state(state.clone(), count_address),
         ))
-        .layer(middleware::from_fn(error::to_openai_errors))
-        .layer(set_header("x-content-type-options", "nosniff"))
-        .layer(set_header("referrer-policy", "same-origin"))
-        // Pages set their own policy. This policy makes API responses inert if a browser is tricked into showing
-        // them.
-        .layer(set_header("content-security-policy", API_CSP))
-        .layer(opener_policy)
-        .layer(transport_security)
-        .layer(set_header("cache-control", "no-store"))
-        .layer(middleware::from_fn_with_state(
-            state.clone(),
-            origin::share_with_sites,
+        .layer((
+            middleware::from_fn(error::to_openai_errors),
+            CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {
+                ApiError::panicked().into_response()
+            }),
         ))
-        .layer(middleware::from_fn(requests::accompany))
+        .layer((
+            set_header("cache-control", "no-store"),
+            transport_security,
+            opener_policy,
+            // Pages set their own policy. This policy makes API responses inert if a browser is tricked into showing
+            // them.
+            set_header("content-security-policy", API_CSP),
+            set_header("referrer-policy", "same-origin"),
+            set_header("x-content-type-options", "nosniff"),
+        ))
+        .layer((
+            middleware::from_fn(requests::accompany),
+            middleware::from_fn_with_state(state.clone(), origin::share_with_sites),
+        ))
         .with_state(state)
 }
 
