@@ -362,10 +362,14 @@ impl Gate {
             .referer(false)
             .redirect(reqwest::redirect::Policy::none());
         if self.is_by_proxy {
+            return builder;
+        }
+        let builder = if self.target.is_encrypted {
             builder
         } else {
-            builder.no_proxy().dns_resolver(Arc::new(self))
-        }
+            trust::without_tls(builder)
+        };
+        builder.no_proxy().dns_resolver(Arc::new(self))
     }
 
     /// Checks a name that the proxy resolves.

@@ -64,6 +64,12 @@ pub fn client_builder() -> reqwest::ClientBuilder {
     }
 }
 
+/// Lets a client trust no authorities of the system, which take several milliseconds to read. Only for a client that makes direct
+/// connections without TLS.
+pub fn without_tls(builder: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
+    builder.tls_certs_only(std::iter::empty())
+}
+
 /// The TLS error inside of another error, if there is one.
 pub fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     if let Some(found) = error.downcast_ref() {

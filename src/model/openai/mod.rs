@@ -201,10 +201,11 @@ impl OpenAi {
             let http = match &endpoint.resolver {
                 // A proxy would resolve the name itself.
                 Some(resolver) => http.dns_resolver(Arc::clone(resolver)).no_proxy(),
-                None => http,
+                None if is_loopback(host) => http.no_proxy(),
+                None => return http,
             };
-            if is_loopback(host) {
-                http.no_proxy()
+            if url.scheme() == "http" {
+                trust::without_tls(http)
             } else {
                 http
             }
