@@ -176,6 +176,8 @@ struct Shared {
     size: usize,
     slots: Arc<Semaphore>,
     idle: Mutex<Vec<Reader>>,
+    /// Held while a connection is being opened.
+    opening: tokio::sync::Mutex<()>,
     is_closed: AtomicBool,
 }
 
@@ -186,6 +188,7 @@ impl SqlitePool {
             size,
             slots: Arc::new(Semaphore::new(size)),
             idle: Mutex::new(idle),
+            opening: tokio::sync::Mutex::default(),
             is_closed: AtomicBool::new(false),
         }))
     }
@@ -226,8 +229,7 @@ impl SqlitePool {
         let (reader, permit) = if let Some(reader) = idle {
             (reader, permit)
         } else {
-            let (path, runtime) = (self.0.path.clone(), Handle::current());
-            blocking(move || Ok((Reader::open(&path, runtime)?, permit))).await?
+            self.open_reader(permit).await?
         };
         Ok(Lite(Some(Box::new(Held {
             reader,
@@ -237,6 +239,21 @@ impl SqlitePool {
             lane: None,
             slot: permit,
         }))))
+    }
+
+    /// Opens a connection, unless another one becomes idle before it is this one's turn. Each connection reads the whole schema, which
+    /// takes longer than most reads, so the many short reads of a start need only two of them.
+    async fn open_reader(
+        &self,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<(Reader, OwnedSemaphorePermit), DbError> {
+        let _turn = self.0.opening.lock().await;
+        let idle = self.idle().pop();
+        if let Some(reader) = idle {
+            return Ok((reader, permit));
+        }
+        let (path, runtime) = (self.0.path.clone(), Handle::current());
+        blocking(move || Ok((Reader::open(&path, runtime)?, permit))).await
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Reader>> {
