@@ -6,7 +6,9 @@ use std::collections::HashMap;
 use futures::{StreamExt, stream};
 use serde_json::{Map, Value, json};
 
-use crate::support::{Answer, Person, Request, Team, id, instructions_of, list, team_with, text};
+use crate::support::{
+    Answer, Person, Request, Socket, Team, id, instructions_of, list, team_with, text,
+};
 
 /// Reasoning that no person and no later request may see.
 const THOUGHT: &str = "Bo mixed up the dates.";
@@ -509,9 +511,9 @@ async fn connect(t: &Team) {
 }
 
 /// Last message of a thread after a question has been answered.
-async fn replied(t: &Team, thread: &str, content: &str) -> String {
+async fn replied(t: &Team, socket: &mut Socket, thread: &str, content: &str) -> String {
     let task = t.ada.ask(thread, content).await;
-    let done = t.ada.ended(&task).await;
+    let done = socket.ended(&task).await;
     assert_eq!(done["status"], "completed", "{content}: {done}");
     t.ada.contents(thread).await.pop().unwrap()
 }
@@ -521,24 +523,21 @@ async fn chat(t: &Team, row: &Row) {
     let name = row.name;
     let hello = format!("Hello from {name}.");
     let thread = t.ada.thread(&t.general, "Root").await;
-    assert_eq!(
-        replied(t, &thread, &format!("@{name} hi")).await,
-        hello,
-        "{name}"
-    );
-    assert_eq!(
-        replied(t, &thread, &format!("@{name} again")).await,
-        hello,
-        "{name}"
-    );
+    // A socket from now on, because each reading of the whole log takes longer than a reply.
+    let mut socket = t.ada.socket().await;
+    for word in ["hi", "again"] {
+        let said = replied(t, &mut socket, &thread, &format!("@{name} {word}")).await;
+        assert_eq!(said, hello, "{name} {word}");
+    }
     for word in ["LOOKUP", "LIST"] {
-        let said = replied(t, &thread, &format!("@{name} {word}")).await;
+        let said = replied(t, &mut socket, &thread, &format!("@{name} {word}")).await;
         assert_eq!(said, "It is done.", "{name} {word}");
     }
     let task = t.ada.ask(&thread, &format!("@{name} STOP")).await;
     t.model().asked(name, 1).await;
     t.ada.act(&format!("/v1/tasks/{task}/cancel")).await.is(200);
-    assert_eq!(t.ada.ended(&task).await["status"], "cancelled", "{name}");
+    let ended = socket.ended(&task).await;
+    assert_eq!(ended["status"], "cancelled", "{name}");
 }
 
 /// A conversation of a program with the bare model, with a function of its own.
@@ -594,10 +593,15 @@ async fn drafted(t: &Team, row: &Row) {
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
     let fields = json!({"title": "The day", "agent_id": agent});
     let fork = id(&t.ada.start_fork(&thread, &root, fields).await);
-    let task = t.ada.ask_in(&fork, "Let's ship on Monday.").await;
-    t.ada.completed(&task).await;
-    let task = t.bo.ask_in(&fork, "Agreed, Monday.").await;
-    t.ada.completed(&task).await;
+    let mut socket = t.ada.socket().await;
+    for (person, said) in [
+        (&t.ada, "Let's ship on Monday."),
+        (&t.bo, "Agreed, Monday."),
+    ] {
+        let task = person.ask_in(&fork, said).await;
+        let ended = socket.ended(&task).await;
+        assert_eq!(ended["status"], "completed", "{}: {ended}", row.name);
+    }
     let draft = t.ada.drafted(&fork).await;
     assert_eq!(
         draft["fallback_reason"],
