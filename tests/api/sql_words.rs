@@ -181,6 +181,9 @@ fn regex(pattern: &str) -> Regex {
 
 /// Regular expressions of the scanner.
 struct Patterns {
+    /// Beginning of a comment, a string, a raw string, and a character or lifetime in Rust code.
+    mark: Regex,
+    character: Regex,
     /// A table and its alias, as in `from messages m` or `update tasks`.
     table: Regex,
     insert: Regex,
@@ -199,6 +202,8 @@ struct Patterns {
 }
 
 static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| Patterns {
+    mark: regex(r#"//|(?-u:\b)r#*"|"|'"#),
+    character: regex(r"^'(?:\\[^']*'|[^\\']')"),
     table: regex(r"\b(?:from|join|update|into|on|table)\s+([a-z_]+)(?:\s+(?:as\s+)?([a-z_]+))?"),
     insert: regex(r"insert into (\w+) \(([^)]*)\)"),
     values: regex(r"\bvalues\s*\(|\bselect (?:distinct )?"),
@@ -252,36 +257,36 @@ impl Statement {
 
 /// Returns the ranges of string literals in Rust code, without those in comments.
 fn literals(code: &str) -> Vec<(usize, usize)> {
-    let raw = regex("^r(#*)\"");
-    let character = regex(r"^'(?:\\[^']*'|[^\\']')");
     let (mut found, mut at) = (Vec::new(), 0);
-    while let Some(c) = code[at..].chars().next() {
+    while let Some(mark) = PATTERNS.mark.find_at(code, at) {
+        at = mark.start();
         let rest = &code[at..];
-        let is_start = !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
-        if rest.starts_with("//") {
-            at += rest.find('\n').unwrap_or(rest.len());
-        } else if let Some(open) = raw.captures(rest).filter(|_| c == 'r' && is_start) {
-            let from = at + open[0].len();
-            let end = format!("\"{}", &open[1]);
-            let to = from + code[from..].find(&end).unwrap();
-            found.push((from, to));
-            at = to + end.len();
-        } else if c == '"' {
-            let mut to = at + 1;
-            while !code[to..].starts_with('"') {
-                let count = 1 + usize::from(code[to..].starts_with('\\'));
-                to += code[to..]
-                    .chars()
-                    .take(count)
-                    .map(char::len_utf8)
-                    .sum::<usize>();
+        match mark.as_str() {
+            "//" => at += rest.find('\n').unwrap_or(rest.len()),
+            "\"" => {
+                let mut to = at + 1;
+                while !code[to..].starts_with('"') {
+                    let count = 1 + usize::from(code[to..].starts_with('\\'));
+                    to += code[to..]
+                        .chars()
+                        .take(count)
+                        .map(char::len_utf8)
+                        .sum::<usize>();
+                }
+                found.push((at + 1, to));
+                at = to + 1;
             }
-            found.push((at + 1, to));
-            at = to + 1;
-        } else if let Some(literal) = character.find(rest).filter(|_| c == '\'') {
-            at += literal.end();
-        } else {
-            at += c.len_utf8();
+            "'" => {
+                let literal = PATTERNS.character.find(rest);
+                at += literal.map_or(1, |literal| literal.end());
+            }
+            raw => {
+                let from = mark.end();
+                let end = format!("\"{}", raw.trim_matches(['r', '"']));
+                let to = from + code[from..].find(&end).unwrap();
+                found.push((from, to));
+                at = to + end.len();
+            }
         }
     }
     found
