@@ -439,17 +439,20 @@ async fn pushing_task(c: &mut Conn, row: &Row) -> Result<Option<Task>, DbError> 
         .bind(row.id)
         .value()
         .await?;
-    if is_working || !row.is_open() {
+    if is_working {
         return Ok(None);
     }
     let Some(action) = actions::find(c, action).await? else {
         return Ok(None);
     };
+    if texts::find(c, action.arguments_id).await?.is_none() {
+        // The reply or a message of the prompt was deleted, and the text can repeat it.
+        return Ok(None);
+    }
     let is_offered = match action.state {
         ActionState::Waiting => true,
-        // The text can repeat a message of the prompt that was deleted since.
         ActionState::Failed | ActionState::Expired => {
-            !texts::has_lost_parts(c, action.task_id).await?
+            row.is_open() && !texts::has_lost_parts(c, action.task_id).await?
         }
         _ => false,
     };

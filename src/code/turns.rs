@@ -238,7 +238,11 @@ pub async fn begin(
         .bind(now())
         .run()
         .await?;
-    set_late(c, session, None).await?;
+    // An earlier push is not offered again, even if this turn fails: the patch that people see can be newer than its tree.
+    c.q("update code_sessions set late_task_id = null, title = null, body = null where id = $1")
+        .bind(session)
+        .run()
+        .await?;
     sessions::touch(c, session).await?;
     let label = &repository.name;
     let source = ActionSource::new(TaintKind::Repository, repository.id.0, label.clone());

@@ -267,10 +267,17 @@ async fn a_push_that_failed_is_offered_again_with_the_same_text() {
         "type": "failed", "task": null, "action": id(&second), "code": "push_failed", "message": "The git server is down.",
     });
     turn.runner.event(&turn.session, failed).await;
-    // Not while the next turn changes the files.
-    turn.t.ada.ask(&turn.thread, "@coder more").await;
+    // Neither while the next turn changes the files, nor with its changes if it is stopped.
+    turn.task = turn.t.ada.ask(&turn.thread, "@coder more").await;
     turn.runner.command("prompt").await;
-    turn.t.bo.patch(&path, form).await.ok();
+    for is_stopped in [false, true] {
+        if is_stopped {
+            stop(&mut turn).await;
+            end_late(&mut turn).await;
+        }
+        let refused = turn.t.bo.patch(&path, form.clone()).await;
+        assert_eq!(refused.refused(422), "invalid_value");
+    }
     assert_eq!(turn.session().await["action_id"], second["id"]);
 }
 
