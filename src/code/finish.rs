@@ -97,15 +97,16 @@ fn summary(files: u64) -> String {
     }
 }
 
-/// Ends a turn whose task has ended before, such as after Stop: only its changes count, unless the next turn has begun, or people have
-/// deleted the changes or the reply.
+/// Ends a turn whose task has ended before, such as after Stop: only its changes count, unless the next turn has begun, people have deleted
+/// the changes or the reply, or the repository is no longer allowed.
 pub(super) async fn finish_late(
     c: &mut Conn,
     session: CodeSessionId,
     task: TaskId,
     done: &Done,
 ) -> Result<(), DbError> {
-    let is_accepted = turns::accepts_changes(c, session, task).await?;
+    let is_accepted =
+        turns::accepts_changes(c, session, task).await? && turns::is_allowed(c, session).await?;
     let turn = turns::find(c, task).await?;
     if let Some(turn) = turn.filter(|turn| turn.session_id == session) {
         turns::end(c, turn, Told::Knows).await?;

@@ -454,6 +454,15 @@ pub(super) async fn accepts_changes(
         .await
 }
 
+/// Checks whether the repository of a session is still allowed in its channel.
+pub(super) async fn is_allowed(c: &mut Conn, session: CodeSessionId) -> Result<bool, DbError> {
+    c.q("select exists (select 1 from code_sessions s join repositories r on r.id = s.repository_id join repository_channels k \
+         on k.repository_id = r.id and k.channel_id = s.channel_id where s.id = $1 and r.is_allowed)")
+        .bind(session)
+        .value()
+        .await
+}
+
 /// Makes the changes of a session go with the reply of a stopped turn, if it has one. Returns false if that was deleted: then the changes
 /// are deleted next.
 pub(super) async fn claim_reply(

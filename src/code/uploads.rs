@@ -73,17 +73,21 @@ pub async fn check_text(
     of_session.map(drop).ok_or(CodeError::SessionNotFound)
 }
 
-/// Checks whether a text of a turn is kept: not if people have deleted it together with a message, or for changes, if another turn has begun.
+/// Checks whether a text of a turn is kept: not if people have deleted it together with a message, if the turn has ended because the
+/// repository is no longer allowed, or for changes, if another turn has begun.
 async fn is_kept(
     c: &mut Conn,
     session: CodeSessionId,
     task: TaskId,
     owner: TextOwner,
 ) -> Result<bool, DbError> {
+    let has_ended = turns::find(c, task).await?.is_none();
+    if has_ended && !turns::is_allowed(c, session).await? {
+        return Ok(false);
+    }
     if owner == TextOwner::Patch(session) {
         return Ok(turns::accepts_changes(c, session, task).await?
-            && (turns::find(c, task).await?.is_some()
-                || turns::claim_reply(c, session, task).await?));
+            && (!has_ended || turns::claim_reply(c, session, task).await?));
     }
     c.q("select exists (select 1 from code_turns where task_id = $1 and session_id = $2)")
         .bind(task)

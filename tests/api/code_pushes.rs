@@ -724,6 +724,18 @@ async fn deleted_changes_do_not_come_back_with_a_stopped_turn() {
 }
 
 #[tokio::test]
+async fn late_texts_of_a_repository_that_is_no_longer_allowed_are_dropped() {
+    let mut turn = started().await;
+    allow(&turn.t.ada, "api", &[]).await;
+    turn.runner.command("cancel").await;
+    let log = format!("{}/log?task_id={}", turn.session, turn.task);
+    assert_eq!(turn.runner.put(&log, "late").await, 204);
+    end_late(&mut turn).await;
+    assert_eq!(turn.session().await["tree"], Value::Null);
+    assert_eq!(count(&turn, "select count(*) from code_texts").await, 0);
+}
+
+#[tokio::test]
 async fn late_changes_go_with_the_reply_of_the_stopped_turn() {
     for is_deleted_first in [false, true] {
         let mut turn = started().await;
