@@ -38,15 +38,17 @@ struct ReadableRepository {
 /// the channels in which it is allowed and that the person can read.
 ///
 /// # Errors
-/// `Invalid` if there is no such channel.
+/// `Invalid` if there is no such channel, or if the repository is not allowed at all.
 pub async fn channels_of_readers(
     c: &mut Conn,
     actor: &Actor<'_>,
     repository: RepositoryId,
 ) -> Result<Option<Vec<ChannelId>>, CodeError> {
+    // An admin does not withdraw the repository meanwhile.
+    lock_workspace(c, actor.workspace.0).await?;
     let is_public: bool = c
-        .q("select exists (select 1 from repository_channels k join channels h on h.id = k.channel_id \
-            where k.repository_id = $1 and h.kind = 'public')")
+        .q("select exists (select 1 from repositories r join repository_channels k on k.repository_id = r.id \
+            join channels h on h.id = k.channel_id where r.id = $1 and r.is_allowed and h.kind = 'public')")
         .bind(repository)
         .value()
         .await?;
@@ -55,7 +57,8 @@ pub async fn channels_of_readers(
     }
     let channels: Vec<(ChannelId,)> = c
         .q(concat!(
-            "select h.id from repository_channels k join channels h on h.id = k.channel_id where k.repository_id = $1 and ",
+            "select h.id from repositories r join repository_channels k on k.repository_id = r.id join channels h on h.id = k.channel_id \
+             where r.id = $1 and r.is_allowed and ",
             is_visible_channel!("h", "$2"),
             " order by h.id limit 50"
         ))

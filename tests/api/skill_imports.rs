@@ -79,6 +79,24 @@ async fn a_skill_from_a_repository_of_private_channels_is_for_these() {
 }
 
 #[tokio::test]
+async fn a_repository_that_is_withdrawn_during_the_import_gives_no_skill() {
+    let (t, mut runner) = team_with_runner().await;
+    let api = repository(&t.ada, "api").await;
+    let importing = t.bo.post("/v1/skills/import", form(&api));
+    let answering = async {
+        let asked = runner.next_command().await;
+        let path = format!("/v1/repositories/{api}");
+        t.ada.patch(&path, json!({"state": "offered"})).await.ok();
+        let zip = zipped(&[("tides/SKILL.md", MAIN.to_vec())]);
+        let request = text(&asked, "/id");
+        let status = runner.send_folder(&request, "application/zip", zip).await;
+        assert_eq!(status, 204);
+    };
+    let (reply, ()) = tokio::join!(importing, answering);
+    assert_eq!(reply.refused(422), "invalid_value");
+}
+
+#[tokio::test]
 async fn a_folder_that_is_not_a_skill_is_refused_with_its_file() {
     let (t, mut runner) = team_with_runner().await;
     let binary = zipped(&[
