@@ -209,6 +209,17 @@ pub async fn begin(
         fail(c, task.id, FailCode::NotAllowed, Some(&text)).await?;
         return Ok(());
     }
+    let (starters,): (String,) = c
+        .q("select starters from repositories where id = $1")
+        .bind(repository.id)
+        .one()
+        .await?;
+    let (workspace, user) = (task.workspace_id, task.requested_by);
+    if !may_start(c, workspace, user, repository.id, &starters).await? {
+        // An admin has just taken the right away.
+        fail(c, task.id, FailCode::NotAllowed, None).await?;
+        return Ok(());
+    }
     if repository.is_away() {
         let text = offline_text(&repository.name);
         fail(c, task.id, FailCode::RunnerOffline, Some(&text)).await?;
