@@ -301,13 +301,19 @@ pub(super) async fn finish(
     end: &PushEnd,
 ) -> Result<(), DbError> {
     let action = actions::find(c, id).await?;
-    let Some(action) = action.filter(|action| {
-        action.function == PUSH
-            && action.state == ActionState::Approved
-            && action.call_id == session.to_string()
-    }) else {
+    let Some(action) =
+        action.filter(|action| action.function == PUSH && action.call_id == session.to_string())
+    else {
         return Ok(());
     };
+    if let (ActionState::Failed, PushEnd::Pushed { commit, url, note }) = (action.state, end) {
+        // Its reply was deleted when the runner had it already. The next push builds on this commit.
+        store_pushed(c, session, &action, commit, url.as_deref(), note.as_deref()).await?;
+        return sessions::announce(c, session).await;
+    }
+    if action.state != ActionState::Approved {
+        return Ok(());
+    }
     let audience = queue::audience_in(c, action.channel_id).await?;
     let (ending, label, result) = match end {
         PushEnd::Pushed { commit, url, note } => {

@@ -682,6 +682,11 @@ async fn an_approved_push_that_the_runner_does_not_have_goes_with_its_reply() {
     assert_eq!(ended["arguments"], Value::Null);
     let texts = "select count(*) from runner_commands where command like '%cookie%'";
     assert_eq!(count(&turn, texts).await, 0);
+    // The runner had it already, but its acknowledgment was on the way.
+    let pushed = json!({"type": "pushed", "action": id(&action), "commit": PUSHED, "url": null, "note": null});
+    turn.runner.event(&turn.session, pushed).await;
+    assert_eq!(turn.session().await["pushed"]["commit"], PUSHED);
+    assert_eq!(turn.t.ada.get(&path).await.ok()["state"], "failed");
     turn.runner = turn.runner.reconnect(&["api"]).await;
     for _ in 0..2 {
         assert_eq!(turn.runner.next_command().await["type"], "forget");
