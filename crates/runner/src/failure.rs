@@ -2,7 +2,11 @@
 
 use std::{io, time::Duration};
 
-use tokio::{io::AsyncReadExt, process::Command};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::{
+    io::AsyncReadExt,
+    process::{Child, Command},
+};
 
 use crate::frames::{FailureCode, cut};
 
@@ -60,13 +64,50 @@ impl Finished {
 
 /// Runs a command to its end. Output above the limit is dropped.
 pub(crate) async fn finish(
+    command: Command,
+    duration_max: Duration,
+    stdout_bytes_max: u64,
+) -> io::Result<Finished> {
+    wait(start(command)?, duration_max, stdout_bytes_max).await
+}
+
+/// Like `finish`. If the command takes too long, or nobody waits for it, all that it started ends with it, such as a download of git.
+pub(crate) async fn finish_all(
     mut command: Command,
     duration_max: Duration,
     stdout_bytes_max: u64,
 ) -> io::Result<Finished> {
+    command.process_group(0);
+    let child = start(command)?;
+    let mut group = Group(child.id());
+    let ended = wait(child, duration_max, stdout_bytes_max).await?;
+    group.0 = None;
+    Ok(ended)
+}
+
+/// A group of processes, which is killed when it is dropped.
+struct Group(Option<u32>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(pid) = self.0.and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
+            // All of them may have ended.
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+    }
+}
+
+fn start(mut command: Command) -> io::Result<Child> {
     use std::process::Stdio;
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let mut child = command.spawn()?;
+    command.spawn()
+}
+
+async fn wait(
+    mut child: Child,
+    duration_max: Duration,
+    stdout_bytes_max: u64,
+) -> io::Result<Finished> {
     let stdout = collect(child.stdout.take(), stdout_bytes_max);
     let stderr = collect(child.stderr.take(), 64 << 10);
     let all = async { tokio::join!(stdout, stderr, child.wait()) };
@@ -87,4 +128,23 @@ async fn collect(
         tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_command_that_is_too_slow_ends_with_all_that_it_started() {
+        let directory = tempfile::tempdir().unwrap();
+        let mark = directory.path().join("mark");
+        let script = "while sleep 0.05; do touch mark; done & wait";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).current_dir(directory.path());
+        assert!(finish_all(command, Duration::from_secs(1), 0).await.is_err());
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        std::fs::remove_file(&mark).unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!mark.exists());
+    }
 }

@@ -15,7 +15,7 @@ use tokio::{process::Command, sync::Mutex};
 
 use crate::{
     config::{Config, Repository},
-    failure::{Failure, Finished, finish},
+    failure::{Failure, Finished, finish, finish_all},
     frames::{ChangedFile, Changes, FRAME_BYTES_MAX, FailureCode, FileStatus, cut},
     inside::Limited,
     machine,
@@ -534,7 +534,7 @@ impl Mirror {
         command.env_remove(crate::config::KEY_VARIABLE).env("BRANCH", push.branch);
         command.env("TITLE", push.title.replace('\0', " ")).env("BODY_FILE", &body);
         let ended =
-            finish(command, LOCAL_MAX, 64 << 10).await.map_err(|error| error.to_string())?;
+            finish_all(command, LOCAL_MAX, 64 << 10).await.map_err(|error| error.to_string())?;
         let url = last_url(&String::from_utf8_lossy(&ended.stdout)).or(last_url(&ended.stderr));
         // After a kill, the request may be open already, and the command prints its address.
         if ended.is_success() || (ended.stderr.contains("already exists") && url.is_some()) {
@@ -620,7 +620,7 @@ fn path_variable() -> std::ffi::OsString {
 }
 
 async fn run(command: Command, duration: Duration, code: FailureCode) -> Result<Finished, Failure> {
-    let ended = finish(command, duration, OUTPUT_BYTES_MAX).await;
+    let ended = finish_all(command, duration, OUTPUT_BYTES_MAX).await;
     let ended = ended.map_err(|error| Failure::new(code, format!("git: {error}")))?;
     if ended.is_success() { Ok(ended) } else { Err(Failure::new(code, ended.cause())) }
 }
