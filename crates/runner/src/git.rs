@@ -25,6 +25,8 @@ use crate::{
 pub(crate) const PATCH_BYTES_MAX: u64 = 20 << 20;
 const FILES_MAX: usize = 300;
 const NOTES_MAX: usize = 10;
+/// Maximum length of a default branch in characters: the server rejects a runner with a longer one.
+const BASE_CHARS_MAX: usize = 200;
 /// Number of packs from which they are combined.
 const PACKS_MAX: usize = 50;
 const LOCAL_MAX: Duration = Duration::from_mins(2);
@@ -110,7 +112,12 @@ impl Mirror {
         let mut names = heads
             .lines()
             .filter_map(|line| line.strip_prefix("ref: refs/heads/")?.split('\t').next());
-        let base = names.next().map_or_else(|| self.base(), str::to_owned);
+        // A remote without commits names its branch later.
+        let Some(base) = names.next().map(str::to_owned) else { return };
+        if base.chars().count() > BASE_CHARS_MAX || base.chars().any(char::is_control) {
+            tracing::warn!(name = self.name, "the default branch has a name that cannot be shown");
+            return;
+        }
         // The next start knows it, even if the remote is away.
         if let Err(error) =
             self.local(&["symbolic-ref", "HEAD", &format!("refs/heads/{base}")]).await
