@@ -6,6 +6,7 @@
 
 use std::{
     collections::HashMap,
+    fs::DirEntry,
     path::{Path, PathBuf},
     sync::OnceLock,
     time::Duration,
@@ -249,29 +250,39 @@ impl Mirror {
     }
 
     /// Files of the packs' directory.
-    fn packs(&self) -> impl Iterator<Item = std::fs::DirEntry> {
-        std::fs::read_dir(self.path.join("objects/pack")).into_iter().flatten().flatten()
+    fn packs(&self) -> impl Iterator<Item = DirEntry> {
+        entries(&self.path.join("objects/pack"))
     }
 
-    /// Deletes what killed commands have left: parts of packs that nobody has written to for a while. `openvibe runner check` can fetch at the
-    /// same time.
+    /// Deletes what killed commands have left: parts of packs that nobody has written to for a while, and old locks, with which all later
+    /// commands would fail. `openvibe runner check` can fetch at the same time.
     fn remove_leftovers(&self, age_min: Duration) {
         for entry in self.packs() {
             let name = entry.file_name();
             let is_part = |start: &str| name.as_encoded_bytes().starts_with(start.as_bytes());
-            let written = entry.metadata().and_then(|found| found.modified()).ok();
-            let age = written.and_then(|at| at.elapsed().ok()).unwrap_or_default();
-            if ["tmp_", ".tmp-"].into_iter().any(is_part) && age >= age_min {
-                // The next fetch tries again.
-                let _ = std::fs::remove_file(entry.path());
+            if ["tmp_", ".tmp-"].into_iter().any(is_part) {
+                remove_old(&entry, age_min);
             }
+        }
+        let mut directories = vec![self.path.join("refs")];
+        let mut locks: Vec<_> = entries(&self.path).filter(is_lock).collect();
+        while let Some(directory) = directories.pop() {
+            for entry in entries(&directory) {
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    directories.push(entry.path());
+                } else if is_lock(&entry) {
+                    locks.push(entry);
+                }
+            }
+        }
+        for lock in &locks {
+            remove_old(lock, REMOTE_MAX);
         }
     }
 
     /// Combines small packs, since each fetch adds one. All objects stay, because copies share them.
     async fn combine_packs(&self) {
-        let is_pack =
-            |entry: &std::fs::DirEntry| entry.path().extension().is_some_and(|end| end == "pack");
+        let is_pack = |entry: &DirEntry| entry.path().extension().is_some_and(|end| end == "pack");
         if self.packs().filter(is_pack).count() <= PACKS_MAX {
             return;
         }
@@ -626,6 +637,25 @@ fn path_variable() -> std::ffi::OsString {
     std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
 }
 
+fn entries(directory: &Path) -> impl Iterator<Item = DirEntry> + use<> {
+    std::fs::read_dir(directory).into_iter().flatten().flatten()
+}
+
+/// True for a lock of the mirror or of a branch, whose name cannot end like this.
+fn is_lock(entry: &DirEntry) -> bool {
+    let name = entry.file_name();
+    name.as_encoded_bytes().ends_with(b".lock") || name == "packed-refs.new"
+}
+
+fn remove_old(entry: &DirEntry, age_min: Duration) {
+    let written = entry.metadata().and_then(|found| found.modified()).ok();
+    let age = written.and_then(|at| at.elapsed().ok()).unwrap_or_default();
+    if age >= age_min {
+        // The next fetch tries again.
+        let _ = std::fs::remove_file(entry.path());
+    }
+}
+
 async fn run(command: Command, duration: Duration, code: FailureCode) -> Result<Finished, Failure> {
     let ended = finish_all(command, duration, OUTPUT_BYTES_MAX).await;
     let ended = ended.map_err(|error| Failure::new(code, format!("git: {error}")))?;
@@ -811,6 +841,44 @@ mod tests {
         std::fs::rename(&away, &origin).unwrap();
         assert_eq!(mirror.fetch().await.unwrap(), repository.base);
         assert_eq!(mirror.base(), "trunk");
+    }
+
+    #[tokio::test]
+    async fn a_base_that_cannot_be_shown_is_not_offered() {
+        let repository = Repository::new().await;
+        let directory = repository.directory.path();
+        let origin = directory.join("origin");
+        let long = format!("{}/{}", "a".repeat(100), "b".repeat(100));
+        for name in [long.as_str(), "c\u{85}d"] {
+            sh(
+                &origin,
+                &format!("git branch '{name}' && git symbolic-ref HEAD 'refs/heads/{name}'"),
+            );
+            assert_eq!(Repository::open(directory, "data").await.base(), "trunk");
+            assert_eq!(Repository::open(directory, &name[..1]).await.base(), "main");
+        }
+    }
+
+    #[tokio::test]
+    async fn locks_of_killed_commands_do_not_stop_later_fetches() {
+        let repository = Repository::new().await;
+        let mirror = &repository.mirror;
+        let commit = "git -c user.name=Ada -c user.email=ada@example.com commit -q --allow-empty -m Next && git branch -D old; git branch -f f/new";
+        let origin = repository.directory.path().join("origin");
+        sh(&origin, "git branch old");
+        mirror.fetch().await.unwrap();
+        sh(&origin, commit);
+        sh(
+            &mirror.path,
+            "mkdir -p refs/heads/f; touch packed-refs.lock packed-refs.new refs/heads/trunk.lock refs/heads/f/new.lock",
+        );
+        let failure = mirror.fetch().await.err().unwrap();
+        assert!(failure.message.contains("could not be fetched"), "{failure}");
+        sh(
+            &mirror.path,
+            "touch -d '1 hour ago' packed-refs.lock packed-refs.new refs/heads/trunk.lock refs/heads/f/new.lock",
+        );
+        assert_eq!(mirror.fetch().await.unwrap(), sh(&origin, "git rev-parse trunk"));
     }
 
     #[tokio::test]
