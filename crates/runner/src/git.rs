@@ -163,14 +163,20 @@ impl Mirror {
 
     /// A command that sees the objects of a session.
     async fn private(&self, scratch: &Path, arguments: &[&str]) -> Result<Finished, Failure> {
-        run(self.limited(scratch, arguments)?, LOCAL_MAX, FailureCode::SandboxFailed).await
+        let command = self.limited(scratch, self.disk_mb, arguments)?;
+        run(command, LOCAL_MAX, FailureCode::SandboxFailed).await
     }
 
     /// A command on a session's objects, with limits, since it reads what an agent wrote.
-    fn limited(&self, scratch: &Path, arguments: &[&str]) -> Result<Command, Failure> {
+    fn limited(
+        &self,
+        scratch: &Path,
+        file_mb: u64,
+        arguments: &[&str],
+    ) -> Result<Command, Failure> {
         let limits = Limited {
             address_mb: Some(PATCH_MEMORY_MB),
-            file_mb: Some(self.disk_mb),
+            file_mb: Some(file_mb),
             dies_first: true,
             ..Limited::default()
         };
@@ -331,6 +337,25 @@ impl Mirror {
         scratch: &Path,
         shown: &Path,
     ) -> Result<Changes, Failure> {
+        let changes = tokio::select! {
+            changes = self.read_changes(base, patch, scratch, shown) => changes,
+            shortage = machine::short(scratch, machine::LEAST) => Err(Failure::agent(shortage)),
+        };
+        if changes.is_err() {
+            // A short patch can lead to much, which would count as files of the next turn.
+            let _ = std::fs::remove_dir_all(scratch.join("objects"));
+            let _ = std::fs::remove_file(shown);
+        }
+        changes
+    }
+
+    async fn read_changes(
+        &self,
+        base: &str,
+        patch: &Path,
+        scratch: &Path,
+        shown: &Path,
+    ) -> Result<Changes, Failure> {
         // An interrupted turn can have left an index and its lock, and earlier turns have left their objects.
         for name in ["index", "index.lock"] {
             let _ = std::fs::remove_file(scratch.join(name));
@@ -370,12 +395,11 @@ impl Mirror {
             return Err(Failure::agent("a repository inside of the copy cannot be left out"));
         }
         self.write_patch(scratch, base, &tree, "-M", shown).await?;
-        let is_large = || Ok::<_, Failure>(std::fs::metadata(shown)?.len() > PATCH_BYTES_MAX);
-        let mut too_large = is_large()?;
+        let mut too_large = is_large(shown);
         // Git cannot apply a patch in which a directory takes the place of a renamed link.
         if !too_large && !self.leads_to(scratch, base, shown, &tree).await? {
             self.write_patch(scratch, base, &tree, "--no-renames", shown).await?;
-            too_large = is_large()?;
+            too_large = is_large(shown);
         }
         if too_large {
             std::fs::write(shown, "")?;
@@ -414,10 +438,13 @@ impl Mirror {
             base,
             tree,
         ];
-        self.private(scratch, &arguments).await.map(drop)
+        // Copies of a file make a patch without end of a short one.
+        let command = self.limited(scratch, (PATCH_BYTES_MAX >> 20) + 1, &arguments)?;
+        let written = run(command, LOCAL_MAX, FailureCode::SandboxFailed).await;
+        if is_large(shown) { Ok(()) } else { written.map(drop) }
     }
 
-    /// Whether a patch of the base gives this tree, so that a later copy can start with it.
+    /// True if a patch of the base gives this tree, so that a later copy can start with it.
     async fn leads_to(
         &self,
         scratch: &Path,
@@ -438,7 +465,7 @@ impl Mirror {
 
     /// A command on the session's index.
     async fn indexed(&self, scratch: &Path, arguments: &[&str]) -> Result<Finished, Failure> {
-        let mut command = self.limited(scratch, arguments)?;
+        let mut command = self.limited(scratch, self.disk_mb, arguments)?;
         command.env("GIT_INDEX_FILE", scratch.join("index"));
         if arguments.first() == Some(&"update-index") {
             // It asks for a work tree before it removes an entry: this one is empty, and stays so.
@@ -660,6 +687,10 @@ async fn run(command: Command, duration: Duration, code: FailureCode) -> Result<
     let ended = finish_all(command, duration, OUTPUT_BYTES_MAX).await;
     let ended = ended.map_err(|error| Failure::new(code, format!("git: {error}")))?;
     if ended.is_success() { Ok(ended) } else { Err(Failure::new(code, ended.cause())) }
+}
+
+fn is_large(patch: &Path) -> bool {
+    std::fs::metadata(patch).is_ok_and(|found| found.len() > PATCH_BYTES_MAX)
 }
 
 fn one_line(bytes: &[u8]) -> String {
@@ -971,6 +1002,32 @@ mod tests {
         let bomb = "diff --git a/b b/b\nnew file mode 100644\nindex 0000000..1111111\nGIT binary patch\nliteral 9000000000\nzcmZQz\n\n";
         assert!(repository.changes(bomb).await.is_err());
         assert!(repository.changes("garbage").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_short_patch_with_many_copies_does_not_fill_the_disk() {
+        let mut repository = Repository::new().await;
+        let origin = repository.directory.path().join("origin");
+        sh(
+            &origin,
+            "head -c 2000000 /dev/urandom > big && git add -A && git -c user.name=Ada -c user.email=ada@example.com commit -qm Big",
+        );
+        repository.base = repository.mirror.fetch().await.unwrap();
+        repository.mirror.disk_mb = 30;
+        let copy = |n: usize| {
+            format!("diff --git a/big b/c{n}\nsimilarity index 100%\ncopy from big\ncopy to c{n}\n")
+        };
+        let patch: String = (0..30).map(copy).collect();
+        let changes = repository.changes(&patch).await.unwrap();
+        assert_eq!((changes.too_large, changes.file_count), (true, 30));
+        let shown = repository.directory.path().join("shown");
+        assert_eq!(std::fs::metadata(&shown).unwrap().len(), 0);
+        // Neither do changes that fail.
+        let line =
+            "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n";
+        repository.changes(line).await.unwrap();
+        assert!(repository.changes(&patch.replace("from big", "from none")).await.is_err());
+        assert!(!shown.exists() && !repository.directory.path().join("objects").exists());
     }
 
     #[tokio::test]
