@@ -8,11 +8,14 @@ use std::{
     collections::HashMap,
     fs::DirEntry,
     path::{Path, PathBuf},
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
-use tokio::{process::Command, sync::Mutex};
+use tokio::{
+    process::Command,
+    sync::{Mutex, OwnedMutexGuard},
+};
 
 use crate::{
     config::{Config, Repository},
@@ -46,7 +49,7 @@ pub(crate) struct Mirror {
     disk_mb: u64,
     /// Host of the server, for the address of our commits.
     host: String,
-    fetching: Mutex<()>,
+    fetching: Arc<Mutex<()>>,
 }
 
 /// What a commit is made of.
@@ -81,7 +84,7 @@ impl Mirror {
             program: config.program.clone(),
             disk_mb: config.limits.disk_mb,
             host: host.and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default(),
-            fetching: Mutex::new(()),
+            fetching: Arc::default(),
         };
         if !mirror.path.join("HEAD").exists() {
             std::fs::create_dir_all(&mirror.path)?;
@@ -221,9 +224,20 @@ impl Mirror {
         run(command, duration, FailureCode::PushFailed).await
     }
 
+    /// Waits until no other fetch runs.
+    pub(crate) async fn fetching(&self) -> OwnedMutexGuard<()> {
+        self.fetching.clone().lock_owned().await
+    }
+
     /// Fetches all branches, and returns the commit of the base.
     pub(crate) async fn fetch(&self) -> Result<String, Failure> {
-        let _fetching = self.fetching.lock().await;
+        self.fetch_alone(self.fetching().await).await
+    }
+
+    pub(crate) async fn fetch_alone(
+        &self,
+        _fetching: OwnedMutexGuard<()>,
+    ) -> Result<String, Failure> {
         self.remove_leftovers(REMOTE_MAX);
         let url = self.repository.url.clone();
         let branches = "+refs/heads/*:refs/heads/*";

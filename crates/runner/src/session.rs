@@ -164,10 +164,12 @@ async fn open_unless_canceled(
 
 /// Fetches a repository. The fetch goes on if nobody waits any more: a killed one could leave locks in the mirror.
 async fn fetch(shared: &Arc<Shared>, name: &str) -> Result<String, Failure> {
-    let (fetching, name) = (shared.clone(), name.to_owned());
+    let state = State { repository: name.to_owned(), ..State::default() };
+    // Canceled turns do not queue up here.
+    let alone = mirror(shared, &state)?.fetching().await;
+    let fetching = shared.clone();
     let fetch = shared.owner.spawn(async move {
-        let state = State { repository: name, ..State::default() };
-        let fetched = mirror(&fetching, &state)?.fetch();
+        let fetched = mirror(&fetching, &state)?.fetch_alone(alone);
         let fetched = fetching.stop.run_until_cancelled(fetched).await;
         fetched.unwrap_or_else(|| Err(Failure::sandbox("the runner is stopping")))
     });
