@@ -367,12 +367,15 @@ async fn forget_turns(session: &Session) -> Result<(), Failure> {
     if !prepared.exists() {
         return Ok(());
     }
+    let places = ["home", "tmp", "shm"];
+    // Directories without permissions hide their files. Links to missing files make `chmod` fail.
+    let mut command = tokio::process::Command::new("chmod");
+    command.args(["-R", "u+rwX", "--"]).args(places).current_dir(&session.directory);
+    finish(command, FORGET_MAX, 0).await?;
     let mut command = tokio::process::Command::new("find");
-    command.args(["-P", "home", "tmp", "shm", "-xdev"]).current_dir(&session.directory);
-    // Directories without permissions hide their files.
-    command.args(["(", "-type", "d", "!", "-perm", "-700", "-exec", "chmod", "u+rwx", "--", "{}"]);
-    command.args([";", "-false", ")", "-o", "!", "-type", "d", "-newer"]).arg(prepared);
-    command.args(["-exec", "rm", "-f", "--", "{}", "+"]);
+    command.arg("-P").args(places).arg("-xdev").current_dir(&session.directory);
+    // Files can be deeper than a path is long.
+    command.args(["!", "-type", "d", "-newer"]).arg(prepared).arg("-delete");
     let ended = finish(command, FORGET_MAX, 0).await?;
     if ended.is_success() { Ok(()) } else { Err(Failure::sandbox(ended.cause())) }
 }

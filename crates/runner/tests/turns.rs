@@ -694,7 +694,8 @@ async fn forgotten_texts_leave_the_disk() {
     let mut connection = server.connect(&json!({})).await;
     connection.open(1, "scripted").await;
     let histories = "sh mkdir -p ~/.claude/projects ~/tools/.own && \
-        echo private | tee ~/.claude/projects/a ~/.codex ~/tools/.own/b && chmod 500 ~/tools/.own && chmod 0 ~/.claude";
+        echo private | tee ~/.claude/projects/a ~/.codex ~/tools/.own/b && chmod 500 ~/tools/.own && chmod 0 ~/.claude; \
+        d=$(printf '%200s' '' | tr ' ' d); cd ~; for n in $(seq 30); do mkdir $d && cd $d; done; echo private > deep";
     connection.prompt(2, "task_1", &format!("say private\n{histories}")).await;
     connection.until("done").await;
     connection.command(3, json!({"type": "forget"})).await;
@@ -708,6 +709,9 @@ async fn forgotten_texts_leave_the_disk() {
     for history in [".claude/projects/a", ".codex", "tools/.own/b"] {
         assert!(!home.join(history).exists(), "{history}");
     }
+    // Its path is too long to be opened.
+    let deep = std::process::Command::new("find").arg(&home).args(["-name", "deep"]).output();
+    assert!(deep.unwrap().stdout.is_empty());
     assert_eq!(std::fs::read_to_string(home.join("tools/tool")).unwrap(), "kept\n");
 }
 
