@@ -40,8 +40,8 @@ const STOP_MAX: Duration = Duration::from_secs(5);
 /// Time after which a question ends its process.
 const ASK_MAX: Duration = Duration::from_mins(10);
 const UPLOAD_MAX: Duration = Duration::from_mins(5);
-/// Time that an upload has after the turn was canceled.
-const LAST_UPLOAD_MAX: Duration = Duration::from_secs(30);
+/// Time that a canceled turn has to read its changes, and for each upload.
+const LATE_MAX: Duration = Duration::from_secs(30);
 /// Time in which a server that cannot store a file is asked again.
 const UPLOAD_REPEATED_MAX: Duration = Duration::from_mins(5);
 const OPTIONS_MAX: usize = 20;
@@ -256,6 +256,12 @@ impl<'a> Turn<'a> {
         self.session.is_canceled(Some(&self.prompt.task))
     }
 
+    /// Waits until a canceled turn must end.
+    async fn late(&self) {
+        self.session.canceled(Some(&self.prompt.task)).await;
+        tokio::time::sleep(LATE_MAX).await;
+    }
+
     /// Steers of this turn that wait, with their numbers.
     fn steers(&self) -> Vec<(u64, String)> {
         let journal = self.session.journal();
@@ -337,8 +343,16 @@ impl<'a> Turn<'a> {
         let streams = process.child.stdout.take().zip(process.child.stdin.take());
         let Some((stdout, stdin)) = streams else { return Ok(End::Lost) };
         let mut peer = Peer::new(stdout, stdin, owner);
-        let end = match self.begin(&mut peer, &door.address.url()).await {
-            Ok((id, continues)) => {
+        let (session, prompt) = (self.session, self.prompt);
+        let url = door.address.url();
+        let begun = tokio::select! {
+            biased;
+            begun = self.begin(&mut peer, &url) => Some(begun),
+            () = session.canceled(Some(&prompt.task)) => None,
+        };
+        let end = match begun.transpose() {
+            Ok(None) => Ok(End::Stopped(StopReason::Canceled)),
+            Ok(Some((id, continues))) => {
                 let text = if continues {
                     text.to_owned()
                 } else {
@@ -580,14 +594,21 @@ impl<'a> Turn<'a> {
         let scratch = self.session.directory.join("scratch");
         let patch = scratch.join("changes");
         let owner = &self.shared.owner;
-        let fits = self.sandbox.output(DIFF, base, &patch, PATCH_BYTES_MAX, owner).await?;
         let shown = self.session.directory.join("patch");
-        let changes = if fits {
-            self.mirror.changes(base, &patch, &scratch, &shown).await?
-        } else {
+        let reading = async {
+            if self.sandbox.output(DIFF, base, &patch, PATCH_BYTES_MAX, owner).await? {
+                return self.mirror.changes(base, &patch, &scratch, &shown).await;
+            }
             std::fs::write(&shown, "")?;
             let notes = vec![TOO_LARGE.to_owned()];
-            Changes { too_large: true, notes, ..Changes::default() }
+            Ok(Changes { too_large: true, notes, ..Changes::default() })
+        };
+        let changes = tokio::select! {
+            changes = reading => changes?,
+            // A filter of the agent can wait without end.
+            () = self.late() => {
+                return Err(Failure::agent("the changes could not be read in time"));
+            }
         };
         let config = &self.shared.config;
         let script =
@@ -617,19 +638,14 @@ impl<'a> Turn<'a> {
         let route =
             format!("/v1/runner/sessions/{}/{name}?task_id={}", self.session.id, self.prompt.task);
         let config = &self.shared.config;
-        let task = Some(&*self.prompt.task);
         let mut pause = Duration::from_secs(1);
         let started = Instant::now();
         loop {
             let request = self.shared.client.put(config.route(&route)).bearer_auth(&config.key);
             let request = request.timeout(UPLOAD_MAX).body(bytes.clone());
-            let late = async {
-                self.session.canceled(task).await;
-                tokio::time::sleep(LAST_UPLOAD_MAX).await;
-            };
             let sent = tokio::select! {
                 sent = request.send() => sent.ok(),
-                () = late => None,
+                () = self.late() => None,
             };
             let status = sent.map(|answer| answer.status());
             let cause = match status {

@@ -476,6 +476,35 @@ async fn an_agent_that_does_not_begin_fails_with_its_reason() {
 }
 
 #[tokio::test]
+async fn a_turn_can_be_canceled_while_its_agent_begins_or_its_changes_are_read() {
+    let mut server = Server::start().await;
+    let mut setup = Setup::new(&server, NONE);
+    let command = ["sh", "-c", "touch began; cat >/dev/null"].map(str::to_owned);
+    let engine = openvibe_runner::Engine {
+        command: command.to_vec(),
+        ..setup.config.engines["scripted"].clone()
+    };
+    setup.config.engines.insert("silent".to_owned(), engine);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "silent").await;
+    connection.prompt(2, "task_1", "say Here").await;
+    let copy = setup.path().join("data/sessions/code_1/copy");
+    support::until(|| copy.join("began").exists()).await;
+    connection.command(3, json!({"type": "cancel", "task": "task_1"})).await;
+    let done = connection.until("done").await.pop().unwrap();
+    assert_eq!((&done["stop"], &done["file_count"]), (&json!("canceled"), &json!(1)));
+    connection.open(4, "scripted").await;
+    let filter = "sh echo '* filter=slow' > .gitattributes; git config filter.slow.clean 'touch ~/reading; sleep 300'";
+    connection.prompt(5, "task_2", filter).await;
+    let reading = setup.path().join("data/sessions/code_1/home/reading");
+    support::until(|| reading.exists()).await;
+    connection.command(6, json!({"type": "cancel", "task": "task_2"})).await;
+    let failed = connection.until("failed").await.pop().unwrap();
+    assert_eq!(failed["message"], "the changes could not be read in time");
+}
+
+#[tokio::test]
 async fn a_setup_that_fails_is_explained_and_tried_again() {
     let mut server = Server::start().await;
     let more = "sandbox = 'none'\n[repository.api]\nsetup = 'test -e ../../../ready'";
