@@ -21,7 +21,8 @@ fn main() -> ExitCode {
         ["acp"] => in_runtime(openvibe_runner::run_agent()),
         ["run", file] => in_runtime(run(file)),
         ["scripted"] => {
-            Scripted { id: 0, input: std::io::stdin().lock().lines() }.run();
+            let (mode, input) = (String::new(), std::io::stdin().lock().lines());
+            Scripted { id: 0, mode, input }.run();
             ExitCode::SUCCESS
         }
         _ => ExitCode::FAILURE,
@@ -47,6 +48,8 @@ async fn run(file: &str) -> ExitCode {
 
 struct Scripted<I> {
     id: u64,
+    /// Mode of the session.
+    mode: String,
     input: I,
 }
 
@@ -111,6 +114,15 @@ impl<I: Iterator<Item = std::io::Result<String>>> Scripted<I> {
                 }
                 Some("session/new") => json!({"sessionId": "s"}),
                 Some("session/resume") => json!({}),
+                Some("session/set_mode") if params["modeId"] == "missing" => {
+                    let error = json!({"code": -32602, "message": "there is no such mode"});
+                    Self::send(&json!({"jsonrpc": "2.0", "id": message["id"], "error": error}));
+                    continue;
+                }
+                Some("session/set_mode") => {
+                    params["modeId"].as_str().unwrap_or_default().clone_into(&mut self.mode);
+                    json!({})
+                }
                 Some("session/prompt") => {
                     let text = params["prompt"][0]["text"].as_str().unwrap_or_default().to_owned();
                     json!({"stopReason": self.prompt(&text)})
@@ -130,6 +142,7 @@ impl<I: Iterator<Item = std::io::Result<String>>> Scripted<I> {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             match word {
                 "say" => Self::say(rest),
+                "mode" => Self::say(&self.mode),
                 "sh" => {
                     let id = format!("call{number}");
                     Self::update(

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::{
     Owner,
     acp::Peer,
@@ -12,7 +14,7 @@ use crate::{
     git::Mirror,
     sandbox::{Places, Sandbox},
     scratch,
-    turn::initialize,
+    turn::{initialize, new_session},
 };
 
 const MEBIBYTE: u64 = 1 << 20;
@@ -107,11 +109,19 @@ async fn engine(config: &Config, sandbox: &Sandbox, name: &str) -> Result<String
         client: client().map_err(|error| failed(&error))?,
     };
     let door = Door::open(config, "check", ways, &owner).await?;
-    let command = sandbox.command(&engine.command, &engine.env, Some(&door.address));
+    let command = sandbox.command(&engine.command, &engine.env(false), Some(&door.address));
     let mut process = sandbox.start(command, &owner)?;
     let streams = process.child.stdout.take().zip(process.child.stdin.take());
     let Some((stdout, stdin)) = streams else { return Err(Failure::agent("has no streams")) };
-    let hello = initialize(&mut Peer::new(stdout, stdin, &owner)).await;
+    let mut peer = Peer::new(stdout, stdin, &owner);
+    let hello = initialize(&mut peer).await;
+    let mut opened = Ok(());
+    if hello.is_ok() {
+        // Some agents refuse this without a login.
+        let work = sandbox.work().display().to_string();
+        let mode = engine.mode.as_deref();
+        opened = new_session(&mut peer, &work, &json!([]), mode).await.map(drop);
+    }
     process.kill().await;
     let hello = hello.map_err(|error| {
         let text = format!(
@@ -120,6 +130,7 @@ async fn engine(config: &Config, sandbox: &Sandbox, name: &str) -> Result<String
         );
         Failure { message: text, ..error }
     })?;
+    opened?;
     let version = hello["agentInfo"]["version"].as_str().unwrap_or("version unknown");
     Ok(format!("started, {version}"))
 }

@@ -113,11 +113,13 @@ pub struct Engine {
     /// Header with the provider's key, such as `x-api-key: $KEY`.
     pub header: Option<String>,
     pub env: BTreeMap<String, String>,
+    /// The agent's own ID of the mode in which its sessions run; the agent chooses it if it is not set.
+    pub mode: Option<String>,
 }
 
 impl Engine {
-    /// The settings of a preset; `None` for other names.
-    fn preset(name: &str) -> Option<Self> {
+    /// The settings of a preset; `None` for other names. Agents ask before they change anything: without a sandbox, people answer.
+    fn preset(name: &str, sandbox: SandboxKind) -> Option<Self> {
         let engine = |command: &[&str], to: &str, header: &str, env: &[(&str, &str)]| Self {
             command: command.iter().map(ToString::to_string).collect(),
             to: Some(to.to_owned()).filter(|to| !to.is_empty()),
@@ -126,40 +128,80 @@ impl Engine {
                 .iter()
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
                 .collect(),
+            mode: None,
         };
+        let in_mode = |mode: &str, engine: Self| Self { mode: Some(mode.to_owned()), ..engine };
         Some(match name {
             BUILTIN => engine(&["$PROGRAM", "acp"], "", "", &[("OPENVIBE_DOOR", "$DOOR")]),
-            "claude" => engine(
-                &["claude-agent-acp"],
-                "https://api.anthropic.com",
-                "x-api-key: $ANTHROPIC_API_KEY",
-                &[("ANTHROPIC_BASE_URL", "$DOOR/claude"), ("ANTHROPIC_AUTH_TOKEN", "none")],
+            // Its mode `auto` asks a model instead of the client.
+            "claude" => in_mode(
+                "default",
+                engine(
+                    &["claude-agent-acp"],
+                    "https://api.anthropic.com",
+                    "x-api-key: $ANTHROPIC_API_KEY",
+                    &[
+                        ("ANTHROPIC_BASE_URL", "$DOOR/claude"),
+                        ("ANTHROPIC_AUTH_TOKEN", "none"),
+                        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+                    ],
+                ),
             ),
-            // Its own sandbox needs namespaces inside of namespaces.
-            "codex" => engine(
-                &["codex-acp", "-c", "sandbox_mode=\"danger-full-access\""],
-                "https://api.openai.com/v1",
-                "authorization: Bearer $OPENAI_API_KEY",
-                &[("OPENAI_BASE_URL", "$DOOR/codex"), ("OPENAI_API_KEY", "none")],
+            // Its own sandbox needs namespaces inside of namespaces. With its own provider, it requires a login.
+            "codex" => in_mode(
+                match sandbox {
+                    SandboxKind::Bubblewrap => "agent-full-access",
+                    SandboxKind::None => "read-only",
+                },
+                engine(
+                    &["codex-acp"],
+                    "https://api.openai.com/v1",
+                    "authorization: Bearer $OPENAI_API_KEY",
+                    &[
+                        ("MODEL_PROVIDER", "openvibe"),
+                        (
+                            "CODEX_CONFIG",
+                            r#"{"model_provider":"openvibe","model_providers":{"openvibe":{"name":"OpenAI","base_url":"$DOOR/codex","wire_api":"responses"}},"analytics":{"enabled":false},"check_for_update_on_startup":false}"#,
+                        ),
+                    ],
+                ),
             ),
-            "gemini" => engine(
-                &["gemini", "--acp"],
-                "https://generativelanguage.googleapis.com",
-                "x-goog-api-key: $GEMINI_API_KEY",
-                &[("GOOGLE_GEMINI_BASE_URL", "$DOOR/gemini"), ("GEMINI_API_KEY", "none")],
+            "gemini" => in_mode(
+                "default",
+                engine(
+                    &["gemini", "--acp"],
+                    "https://generativelanguage.googleapis.com",
+                    "x-goog-api-key: $GEMINI_API_KEY",
+                    &[("GOOGLE_GEMINI_BASE_URL", "$DOOR/gemini"), ("GEMINI_API_KEY", "none")],
+                ),
             ),
             // The workspace's model.
             "opencode" => engine(
                 &["opencode", "acp"],
                 "",
                 "",
-                &[(
-                    "OPENCODE_CONFIG_CONTENT",
-                    r#"{"model":"openvibe/workspace","provider":{"openvibe":{"npm":"@ai-sdk/openai-compatible","options":{"baseURL":"$DOOR/openvibe/v1","apiKey":"none"},"models":{"workspace":{}}}}}"#,
-                )],
+                &[
+                    ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
+                    ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
+                    ("OPENCODE_DISABLE_MODELS_FETCH", "1"),
+                    (
+                        "OPENCODE_CONFIG_CONTENT",
+                        r#"{"model":"openvibe/workspace","provider":{"openvibe":{"npm":"@ai-sdk/openai-compatible","options":{"baseURL":"$DOOR/openvibe/v1","apiKey":"none"},"models":{"workspace":{}}}},"permission":{"bash":"ask","edit":"ask","webfetch":"ask"}}"#,
+                    ),
+                ],
             ),
             _ => return None,
         })
+    }
+
+    /// Variables of the agent's process. If it cannot reach any host, npm does not try: `OpenCode` installs a package at each start, and waits
+    /// for it.
+    pub(crate) fn env(&self, reaches_hosts: bool) -> BTreeMap<String, String> {
+        let mut env = self.env.clone();
+        if !reaches_hosts {
+            env.entry("npm_config_offline".to_owned()).or_insert_with(|| "true".to_owned());
+        }
+        env
     }
 
     fn complete(&mut self, preset: Self) {
@@ -168,6 +210,7 @@ impl Engine {
         }
         self.to = self.to.take().or(preset.to);
         self.header = self.header.take().or(preset.header);
+        self.mode = self.mode.take().or(preset.mode);
         for (name, value) in preset.env {
             self.env.entry(name).or_insert(value);
         }
@@ -356,7 +399,7 @@ impl Config {
         self.engines.entry(BUILTIN.to_owned()).or_default();
         for (name, engine) in &mut self.engines {
             check_name(name)?;
-            if let Some(preset) = Engine::preset(name) {
+            if let Some(preset) = Engine::preset(name, self.sandbox) {
                 engine.complete(preset);
             }
             if engine.command.is_empty() || name == "openvibe" {
@@ -421,13 +464,14 @@ mod tests {
     #[test]
     fn all_settings_of_the_file_are_read() {
         let config = parse(&format!(
-            "{SERVER}turns = 3\nsandbox = 'none'\nscratch = false\nlimits = {{memory_mb = 1, cpu = 1, disk_mb = 1, processes = 9, turn = '90s', setup = '2h'}}\npaths = ['/usr']\ndata_dir = '/srv/r'\n{API}base = 'main'\nsetup = 'a'\ncheck = 'b'\nallow = ['packages.example.org']\nnetwork = true\nopen = 'c'\n[engine.own]\ncommand = ['agent', '--acp']\nto = 'https://models.example'\nenv = {{A = '$DOOR/own'}}"
+            "{SERVER}turns = 3\nsandbox = 'none'\nscratch = false\nlimits = {{memory_mb = 1, cpu = 1, disk_mb = 1, processes = 9, turn = '90s', setup = '2h'}}\npaths = ['/usr']\ndata_dir = '/srv/r'\n{API}base = 'main'\nsetup = 'a'\ncheck = 'b'\nallow = ['packages.example.org']\nnetwork = true\nopen = 'c'\n[engine.own]\ncommand = ['agent', '--acp']\nto = 'https://models.example'\nmode = 'ask'\nenv = {{A = '$DOOR/own'}}"
         ))
         .unwrap();
         assert_eq!(config.limits.turn, Duration::from_secs(90));
         assert_eq!(config.limits.setup, Duration::from_hours(2));
         assert!(config.repositories["api"].network);
         assert_eq!(config.engines["own"].env["A"], "$DOOR/own");
+        assert_eq!(config.engines["own"].mode.as_deref(), Some("ask"));
     }
 
     #[test]
@@ -436,7 +480,31 @@ mod tests {
         let engine = parse(&text).unwrap().engines.remove("opencode").unwrap();
         assert_eq!(engine.command, ["/opt/opencode", "acp"]);
         assert!(engine.env["OPENCODE_CONFIG_CONTENT"].contains("$DOOR/openvibe/v1"));
-        assert_eq!(engine.to, None);
+        assert_eq!((engine.to, engine.mode), (None, None));
+    }
+
+    #[test]
+    fn presets_name_the_mode_in_which_agents_ask() {
+        let mode = |sandbox: SandboxKind, name: &str| Engine::preset(name, sandbox).unwrap().mode;
+        let both =
+            |name: &str| [SandboxKind::Bubblewrap, SandboxKind::None].map(|kind| mode(kind, name));
+        assert_eq!(both("claude"), [Some("default".to_owned()), Some("default".to_owned())]);
+        let codex = ["agent-full-access", "read-only"].map(|mode| Some(mode.to_owned()));
+        assert_eq!(both("codex"), codex);
+        for name in ["codex", "opencode"] {
+            let env = Engine::preset(name, SandboxKind::None).unwrap().env;
+            let config = env.get("CODEX_CONFIG").or(env.get("OPENCODE_CONFIG_CONTENT")).unwrap();
+            serde_json::from_str::<serde_json::Value>(config).unwrap();
+        }
+    }
+
+    #[test]
+    fn npm_does_not_wait_for_hosts_that_are_not_reachable() {
+        let mut engine = Engine::default();
+        assert_eq!(engine.env(false)["npm_config_offline"], "true");
+        assert!(engine.env(true).is_empty());
+        engine.env.insert("npm_config_offline".to_owned(), "false".to_owned());
+        assert_eq!(engine.env(false)["npm_config_offline"], "false");
     }
 
     #[test]

@@ -99,22 +99,24 @@ impl Record {
                 }
             }
             Some("tool_call" | "tool_call_update") => self.tool_call(update),
-            Some("plan") => {
-                let entries = update["entries"].as_array().into_iter().flatten().take(PLAN_MAX);
-                let entry = |entry: &Value| {
-                    let text = |name: &str, bytes_max: usize| {
-                        cut(entry[name].as_str().unwrap_or_default(), bytes_max).to_owned()
-                    };
-                    PlanEntry { content: text("content", 500), status: text("status", 20) }
-                };
-                self.plan = Some(entries.map(entry).collect());
-            }
+            Some("plan") => self.set_plan(&update["entries"]),
             Some("usage_update") if update["cost"]["currency"] == "USD" => {
                 self.cost =
                     update["cost"]["amount"].as_f64().filter(|cost| *cost >= 0.0).or(self.cost);
             }
             _ => {}
         }
+    }
+
+    fn set_plan(&mut self, entries: &Value) {
+        let entries = entries.as_array().into_iter().flatten().take(PLAN_MAX);
+        let entry = |entry: &Value| {
+            let text = |name: &str, bytes_max: usize| {
+                cut(entry[name].as_str().unwrap_or_default(), bytes_max).to_owned()
+            };
+            PlanEntry { content: text("content", 500), status: text("status", 20) }
+        };
+        self.plan = Some(entries.map(entry).collect());
     }
 
     fn add_text(&mut self, text: &str) {
@@ -141,8 +143,13 @@ impl Record {
         }
     }
 
-    fn tool_call(&mut self, update: &Value) {
+    /// Takes a call, or what has changed of it.
+    pub(crate) fn tool_call(&mut self, update: &Value) {
         self.is_paused = true;
+        // OpenCode has a tool for its plan, and sends no other one.
+        if update["rawInput"]["todos"].is_array() {
+            self.set_plan(&update["rawInput"]["todos"]);
+        }
         let Some(id) = update["toolCallId"].as_str() else { return };
         let Some(number) = self.step(cut(id, 200)) else { return };
         let (step, started) = &mut self.steps[number];
@@ -181,7 +188,17 @@ impl Record {
                 }
                 _ => continue,
             };
-            let text = cut(&text, TEXT_BYTES_MAX);
+            self.write_content(number, &text);
+        }
+        // Codex sends the output of its commands so, piece by piece.
+        if let Some(output) = update["_meta"]["terminal_output_delta"]["data"].as_str() {
+            self.write_content(number, output);
+        }
+    }
+
+    fn write_content(&mut self, number: usize, text: &str) {
+        let text = cut(text, TEXT_BYTES_MAX);
+        if !text.is_empty() {
             self.write(
                 &json!({"kind": "content", "task": self.task, "step": number, "text": text}),
             );
@@ -340,6 +357,41 @@ mod tests {
         assert_eq!(record.last_text_bytes(), "Done.".len() as u64);
         let log = std::fs::read_to_string(path).unwrap();
         assert!(log.lines().any(|line| line.contains(r#""text":"data""#)), "{log}");
+    }
+
+    #[test]
+    fn pieces_of_output_are_logged() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let mut record = Record::open("task_1", &path).unwrap();
+        record.update(&json!({"sessionUpdate": "tool_call", "toolCallId": "a", "title": "ls", "content": [{"type": "terminal", "terminalId": "a"}]}));
+        for piece in ["one\n", "two\n"] {
+            record.update(&json!({"sessionUpdate": "tool_call_update", "toolCallId": "a", "_meta": {"terminal_output_delta": {"data": piece, "terminal_id": "a"}}}));
+        }
+        let log = std::fs::read_to_string(path).unwrap();
+        let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let texts: Vec<Value> = lines.map(|line| line["text"].clone()).collect();
+        assert_eq!(texts, [json!(null), json!(null), json!("one\n"), json!(null), json!("two\n")]);
+    }
+
+    #[test]
+    fn todos_of_a_call_are_a_plan() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let mut record = Record::open("task_1", &path).unwrap();
+        let todos = json!([{"content": "Look", "status": "in_progress", "priority": "high"}, {"content": "Fix", "status": "pending"}]);
+        record.update(&json!({"sessionUpdate": "tool_call", "toolCallId": "a", "title": "todowrite", "rawInput": {}}));
+        record.update(&json!({"sessionUpdate": "tool_call_update", "toolCallId": "a", "rawInput": {"todos": todos}, "content": [{"type": "content", "content": {"type": "image"}}]}));
+        let plan = record.rest().pop().unwrap();
+        let entry = |content: &str, status: &str| PlanEntry {
+            content: content.to_owned(),
+            status: status.to_owned(),
+        };
+        let entries = vec![entry("Look", "in_progress"), entry("Fix", "pending")];
+        assert_eq!(plan, Event::Plan { task: "task_1".to_owned(), entries });
+        // A picture has no text.
+        let log = std::fs::read_to_string(path).unwrap();
+        assert!(!log.contains(r#""kind":"content""#), "{log}");
     }
 
     #[test]

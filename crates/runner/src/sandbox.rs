@@ -203,6 +203,10 @@ impl Sandbox {
             for name in ["https_proxy", "HTTPS_PROXY"] {
                 all.insert(name, url.clone());
             }
+            // Clients use this proxy for the door's own address, too, which is not a host that it connects to.
+            for name in ["no_proxy", "NO_PROXY"] {
+                all.insert(name, "127.0.0.1,localhost".to_owned());
+            }
         }
         let fill = |text: &str| {
             let text = text.replace("$PROGRAM", &self.program());

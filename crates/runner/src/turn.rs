@@ -332,9 +332,10 @@ impl<'a> Turn<'a> {
         let ways = self.ways()?;
         let shared = self.shared;
         let owner = &shared.owner;
-        let mut door = Door::open(&shared.config, &self.session.id, ways, owner).await?;
         let engine = &shared.config.engines[&self.state.engine];
-        let command = self.sandbox.command(&engine.command, &engine.env, Some(&door.address));
+        let env = engine.env(!ways.allow.is_empty());
+        let mut door = Door::open(&shared.config, &self.session.id, ways, owner).await?;
+        let command = self.sandbox.command(&engine.command, &env, Some(&door.address));
         let name = self.state.engine.clone();
         let mut process = self
             .sandbox
@@ -389,6 +390,7 @@ impl<'a> Turn<'a> {
             json!([])
         };
         let work = self.sandbox.work().display().to_string();
+        let mode = self.shared.config.engines[&self.state.engine].mode.as_deref();
         if let Some(id) = self.state.agent_session.clone() {
             let method = if capabilities["sessionCapabilities"]["resume"].is_object() {
                 Some("session/resume")
@@ -399,19 +401,16 @@ impl<'a> Turn<'a> {
             };
             let params = json!({"sessionId": id, "cwd": work, "mcpServers": servers});
             if let Some(method) = method
-                && peer.call(method, &params, START_MAX).await.is_ok()
+                && let Ok(session) = peer.call(method, &params, START_MAX).await
             {
+                set_mode(peer, &id, &session, mode).await?;
                 return Ok((id, true));
             }
         }
-        let params = json!({"cwd": work, "mcpServers": servers});
-        let new = peer.call("session/new", &params, START_MAX).await?;
-        let Some(id) = new["sessionId"].as_str().filter(|id| id.len() <= 1000) else {
-            return Err(Failure::agent("session/new returned no session"));
-        };
-        self.state.agent_session = Some(id.to_owned());
+        let id = new_session(peer, &work, &servers, mode).await?;
+        self.state.agent_session = Some(id.clone());
         self.commit(Vec::new()).await;
-        Ok((id.to_owned(), false))
+        Ok((id, false))
     }
 
     /// Sends the prompt, and follows the agent until it stops.
@@ -538,6 +537,9 @@ impl<'a> Turn<'a> {
         let (kind, title, options, schema) = match method {
             "session/request_permission" => {
                 let call = &params["toolCall"];
+                // Gemini CLI sends nothing else of a call before its end. Others have sent its contents.
+                let shown = json!({"toolCallId": call["toolCallId"], "title": call["title"], "kind": call["kind"]});
+                self.record.tool_call(&shown);
                 let is_card =
                     call["kind"] == "switch_mode" || self.sandbox.kind() == SandboxKind::None;
                 if !is_card || attention != Attention::Free {
@@ -696,6 +698,36 @@ pub(crate) async fn initialize(peer: &mut Peer) -> Result<Value, Failure> {
         return Err(Failure::agent("it does not speak version 1 of the Agent Client Protocol"));
     }
     Ok(hello)
+}
+
+/// Opens a session of the agent in a directory and a mode, and returns its ID.
+pub(crate) async fn new_session(
+    peer: &mut Peer,
+    work: &str,
+    servers: &Value,
+    mode: Option<&str>,
+) -> Result<String, Failure> {
+    let params = json!({"cwd": work, "mcpServers": servers});
+    let new = peer.call("session/new", &params, START_MAX).await?;
+    let Some(id) = new["sessionId"].as_str().filter(|id| id.len() <= 1000) else {
+        return Err(Failure::agent("session/new returned no session"));
+    };
+    set_mode(peer, id, &new, mode).await?;
+    Ok(id.to_owned())
+}
+
+/// Changes the mode of a session, which is the agent's response to its opening.
+async fn set_mode(
+    peer: &mut Peer,
+    id: &str,
+    session: &Value,
+    mode: Option<&str>,
+) -> Result<(), Failure> {
+    let Some(mode) = mode.filter(|mode| session["modes"]["currentModeId"] != *mode) else {
+        return Ok(());
+    };
+    let params = json!({"sessionId": id, "modeId": mode});
+    peer.call("session/set_mode", &params, START_MAX).await.map(drop)
 }
 
 async fn until(at: Option<Instant>) {

@@ -295,6 +295,61 @@ async fn a_question_and_a_permission_wait_for_an_answer() {
     connection.command(4, json!({"type": "answer", "ask": ask["ask"], "value": "once"})).await;
     let events = connection.until("done").await;
     assert!(text_of(&events).contains("\"once\""), "{events:?}");
+    // The request is all that the agent sends of this call.
+    let step = events.iter().find(|event| event["type"] == "step").unwrap();
+    assert_eq!(
+        (&step["steps"][0]["title"], &step["steps"][0]["kind"]),
+        (&json!("Do it"), &json!("execute"))
+    );
+}
+
+#[tokio::test]
+async fn sessions_run_in_the_mode_of_their_engine() {
+    let mut server = Server::start().await;
+    let engine = |name: &str, mode: &str| {
+        format!("[engine.{name}]\ncommand = ['$PROGRAM', 'scripted']\nmode = '{mode}'\n")
+    };
+    let engines = [engine("careful", "ask"), engine("other", "missing")].concat();
+    let more = format!("sandbox = 'none'\n{engines}[repository.api]");
+    let setup = Setup::new(&server, &more);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "careful").await;
+    // The second session is resumed.
+    for n in [2, 3] {
+        connection.prompt(n, &format!("task_{n}"), "mode").await;
+        assert_eq!(text_of(&connection.until("done").await), "ask");
+    }
+    // Without its mode, an agent could change things that nobody allowed.
+    connection.open(4, "other").await;
+    connection.prompt(5, "task_5", "mode").await;
+    let failed = connection.until("failed").await.pop().unwrap();
+    let message = failed["message"].as_str().unwrap();
+    assert!(message.contains("session/set_mode: there is no such mode"), "{message}");
+    let lines = openvibe_runner::check(&setup.config).await;
+    let line = |name: &str| lines.iter().find(|line| line.text.starts_with(name)).unwrap();
+    assert!(line("engine careful").is_ok, "{}", line("engine careful").text);
+    assert!(line("engine other").text.contains("no such mode"), "{}", line("engine other").text);
+}
+
+#[tokio::test]
+async fn agents_reach_the_door_without_its_proxy_and_npm_tries_no_other_host() {
+    for (network, offline) in [(false, "true"), (true, "")] {
+        let mut server = Server::start().await;
+        let more = format!(
+            "sandbox = 'none'\n[repository.api]\nnetwork = {network}\nallow = ['packages.example.org']"
+        );
+        let setup = Setup::new(&server, &more);
+        let _running = setup.run();
+        let mut connection = server.connect(&json!({})).await;
+        connection.open(1, "scripted").await;
+        let script = "sh echo \"[$HTTPS_PROXY $NO_PROXY $no_proxy $npm_config_offline]\"";
+        connection.prompt(2, "task_1", script).await;
+        connection.until("done").await;
+        let log = server.file("/v1/runner/sessions/code_1/log");
+        let expected = format!(" 127.0.0.1,localhost 127.0.0.1,localhost {offline}]");
+        assert!(log.contains(&expected) && log.contains("[http://127.0.0.1:"), "{log}");
+    }
 }
 
 #[tokio::test]
