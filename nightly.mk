@@ -67,6 +67,12 @@ patches: node ## Generate changes of agents, and compare their copy, the patch t
 	$(CLEAN) cargo test --no-run
 	$(CLEAN) OPENVIBE_TEST_PATCHES=$(or $(PATCHES),2000) OPENVIBE_TEST_PATCHES_SEED=$(or $(SEED),$$RANDOM) cargo test --quiet --test patches
 
+# It installs agents of about 1 GB. Needs bubblewrap.
+.PHONY: engines
+engines: node test-tools ## Run OpenCode, Claude Code, Codex, and Gemini CLI on a runner, with a scripted model; `make engines ONLY=codex`
+	$(CLEAN) cargo test --no-run
+	$(CLEAN) scripts/test-engines.sh $(ONLY)
+
 # Thousands of sockets need as many open files, so this raises the limit to its maximum.
 .PHONY: bench
 bench: node ## Run the benchmarks; `ONLY=sends` for some of them, `ENGINE=postgres` for PostgreSQL

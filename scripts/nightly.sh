@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs checks that take too long for each change: everything from nothing, and chaos, kills, generated trees, inboxes, guests, and
 # repositories, patches of agents, and fuzzing with new seeds for about 10 minutes each; then damaged backups, mutations, real model
-# servers, and clients of other projects. Goes on after a failure; the last lines are the commands that failed, with their seeds. SEED
-# is the seed of all of them.
+# servers, and clients and coding agents of other projects. Goes on after a failure; the last lines are the commands that failed, with
+# their seeds. SEED is the seed of all of them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -34,4 +34,5 @@ run make model-servers
 run make test-proxies
 run make test-release
 run scripts/test-published-clients.sh
+run make engines
 [ -z "$failed" ] || die "failed: $failed"

@@ -1,0 +1,214 @@
+// Runs coding agents of other projects on a real runner: server, sandbox, door, git, and a scripted model. Usage: node
+// tests/clients/engines/run.mjs [ENGINE…], after `npm install` here. Prints what passed.
+import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { Server } from '../../../web/e2e/lib/server.mjs';
+import { startModel } from './model.mjs';
+
+const bin = resolve(
+  process.env.OPENVIBE_BIN ?? new URL('../../../target/debug/openvibe', import.meta.url).pathname,
+);
+const chosen = process.argv.slice(2);
+const packages = join(import.meta.dirname, 'node_modules');
+/** The runner does not stay root. */
+const NOBODY = '65534';
+const WAIT_MS = 180_000;
+const KEY = 'key-that-the-agent-never-sees';
+
+/** Variables of the runner with keys, and the headers that the door adds. */
+const PROVIDERS = {
+  claude: { variable: 'ANTHROPIC_API_KEY', header: 'x-api-key', value: KEY },
+  codex: { variable: 'OPENAI_API_KEY', header: 'authorization', value: `Bearer ${KEY}` },
+  gemini: { variable: 'GEMINI_API_KEY', header: 'x-goog-api-key', value: KEY },
+};
+const PACKAGES = {
+  opencode: 'opencode-ai',
+  claude: '@agentclientprotocol/claude-agent-acp',
+  codex: '@agentclientprotocol/codex-acp',
+  gemini: '@google/gemini-cli',
+};
+const ENGINES = Object.keys(PACKAGES);
+const versionOf = (engine) =>
+  JSON.parse(readFileSync(join(packages, PACKAGES[engine], 'package.json'), 'utf8')).version;
+/** What the model does, by the word of the message. */
+const SCRIPTS = {
+  change: [
+    { run: 'echo seen; echo two >> README.md; env' },
+    { read: 'README.md' },
+    { edit: { file: 'README.md', before: 'one', after: 'first' } },
+    { say: 'Changed the first line' },
+  ],
+  again: [{ plan: ['Look', 'Change'] }, { run: 'git diff' }, { say: 'Read the changes' }],
+  wait: [{ run: 'echo kept > kept.txt' }, { wait: true }],
+};
+
+const model = await startModel(SCRIPTS);
+const server = new Server({
+  OPENVIBE_MODEL_BASE_URL: `${model.base}/v1`,
+  OPENVIBE_MODEL_API_KEY: 'unused',
+});
+const dir = await mkdtemp(join(tmpdir(), 'openvibe-engines-'));
+const sh = (script) => execFileSync('sh', ['-ec', script], { cwd: dir, encoding: 'utf8' }).trim();
+let cookie = '';
+
+async function api(method, path, body, headers = {}) {
+  const answer = await fetch(`${server.base}/v1/${path}`, {
+    method,
+    headers: { 'content-type': 'application/json', origin: server.base, cookie, ...headers },
+    body: body && JSON.stringify(body),
+  });
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
+  cookie ||= answer.headers.get('set-cookie')?.split(';')[0] ?? '';
+  return /^application\/json/.test(answer.headers.get('content-type')) ? JSON.parse(text) : text;
+}
+
+/** Waits until a value is found. */
+async function until(what, find) {
+  const end = Date.now() + WAIT_MS;
+  while (Date.now() < end) {
+    const found = await find();
+    if (found) return found;
+    await sleep(200);
+  }
+  throw new Error(`no ${what} within ${WAIT_MS / 1000} s`);
+}
+
+/** Runs turns of an engine in a thread. */
+async function check(engine, repository, channel) {
+  await api(
+    'PATCH',
+    `repositories/${repository.id}`,
+    { state: 'allowed', channel_ids: [channel], engine },
+    { 'if-match': `"${repository.version}"` },
+  );
+  let thread = null;
+  let start = 0;
+  const say = async (content) => {
+    start = model.requests.length;
+    const path = thread ? `threads/${thread}/messages` : `channels/${channel}/threads`;
+    const posted = await api('POST', path, { content: `@coder ${content}` });
+    thread ??= posted.thread.id;
+    return posted.tasks[0].id;
+  };
+  /** The end of a turn, its reply, log, and session. */
+  const turn = async (task) => {
+    const { status, error, reply_message_id } = await until('end of the turn', async () => {
+      const found = await api('GET', `tasks/${task}`);
+      return found.completed_at && found;
+    });
+    const messages = (await api('GET', `threads/${thread}/messages?limit=100`)).data;
+    const reply = messages.find(({ id }) => id === reply_message_id)?.content;
+    const [session] = (await api('GET', `code-sessions?thread_id=${thread}`)).data;
+    const log = await api('GET', `code-sessions/${session.id}/log?task_id=${task}`);
+    const found = { status, error, reply, log };
+    assert.ok(!log.includes('Blocked: '), `a host was blocked: ${JSON.stringify(found)}`);
+    return { ...found, session };
+  };
+
+  const first = await turn(await say('script:change'));
+  assert.deepEqual(
+    [first.status, first.reply],
+    ['completed', 'Changed the first line'],
+    JSON.stringify(first),
+  );
+  const patch = await api('GET', `code-sessions/${first.session.id}/patch`);
+  assert.match(patch, /^-one\n\+first\n\+two$/m);
+  const steps = first.log
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+    .filter(({ kind }) => kind === 'step');
+  const last = new Map(steps.map((step) => [step.step, step]));
+  assert.ok(last.size >= 3, `steps are missing: ${first.log}`);
+  for (const { state } of last.values()) assert.equal(state, 'done', first.log);
+  assert.match(first.log, /echo seen/);
+  assert.ok(!first.log.includes(KEY), 'the agent sees the key');
+  const asked = model.requests.slice(start);
+  const provider = PROVIDERS[engine];
+  // The workspace's model is asked by the server.
+  if (provider) for (const { headers } of asked) assert.equal(headers[provider.header], provider.value);
+
+  const second = await turn(await say('script:again'));
+  assert.deepEqual([second.status, second.reply], ['completed', 'Read the changes'], JSON.stringify(second));
+  const results = model.requests.slice(start).map((request) => request.results);
+  // Those of the first turn, too.
+  assert.ok(Math.max(...results) >= 3, 'the session was not continued');
+
+  const waiting = await say('script:wait');
+  await until('request without a response', () =>
+    model.requests.slice(start).some(({ answer }) => answer?.waits),
+  );
+  const canceled = Date.now();
+  await api('POST', `tasks/${waiting}/cancel`, {});
+  const third = await turn(waiting);
+  assert.equal(third.status, 'cancelled');
+  const ms = Date.now() - canceled;
+  await until('file of the canceled turn', async () => {
+    const { files } = await api('GET', `code-sessions/${third.session.id}`);
+    return files.some(({ path }) => path === 'kept.txt');
+  });
+  return ms;
+}
+
+let runner = null;
+try {
+  await server.start();
+  await api('POST', 'auth/signup', { email: 'ada@example.org', password: 'correct horse', name: 'Ada' });
+  await api('POST', 'workspaces', { name: 'Northwind' });
+  const { channels } = await api('GET', 'snapshot');
+  const channel = channels.find((one) => one.name === 'general').id;
+  const { key } = await api('POST', 'runners', { name: 'build-1' });
+  await writeFile(join(dir, 'key'), key, { mode: 0o600 });
+  const engines = ENGINES.map((name) =>
+    PROVIDERS[name] ? `[engine.${name}]\nto = "${model.base}/${name}"` : `[engine.${name}]`,
+  );
+  await writeFile(
+    join(dir, 'runner.toml'),
+    [
+      `server = "${server.base}"`,
+      'key_file = "key"',
+      `data_dir = "${join(dir, 'data')}"`,
+      `paths = ["${packages}", "${join(packages, '.bin')}"]`,
+      '[repository.api]',
+      `url = "${join(dir, 'origin.git')}"`,
+      ...engines,
+    ].join('\n'),
+  );
+  sh(`mkdir work data && cd work && git init -q -b main . && echo one > README.md
+    git add -A && git -c user.name=Ada -c user.email=ada@example.com commit -qm Start
+    cd .. && git clone -q --bare work origin.git && chmod 755 . && chmod 644 runner.toml`);
+  if (process.getuid() === 0) sh(`chown -R ${NOBODY}:${NOBODY} data origin.git`);
+  const keys = Object.fromEntries(Object.values(PROVIDERS).map(({ variable }) => [variable, KEY]));
+  runner = spawn(bin, ['runner', '--config', join(dir, 'runner.toml')], {
+    cwd: dir,
+    env: { PATH: process.env.PATH, HOME: dir, ...keys },
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
+  const names = chosen.length ? chosen : ENGINES;
+  let failed = 0;
+  for (const name of names) {
+    const repository = await until('repository', async () => (await api('GET', 'repositories')).data[0]);
+    try {
+      const ms = await check(name, repository, channel);
+      console.log(`passed: ${name} (${versionOf(name)}), canceled within ${ms} ms`);
+    } catch (e) {
+      failed++;
+      console.log(`FAILED: ${name} (${versionOf(name)})`);
+      console.error(e, server.log);
+    }
+  }
+  console.log(`${names.length - failed} passed, ${failed} failed`);
+  if (failed) process.exitCode = 1;
+} finally {
+  runner?.kill();
+  await server.close();
+  await model.close();
+  await rm(dir, { recursive: true, force: true });
+}
