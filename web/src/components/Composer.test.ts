@@ -1,6 +1,7 @@
 // @vitest-environment happy-dom
 import { fireEvent, screen as page } from '@testing-library/svelte';
 import { expect, test, vi } from 'vitest';
+import { markup } from '../lib/lazy';
 import { rowsShown } from '../lib/lazy-module.svelte';
 import { responderOf } from '../state/composer-context';
 import { Drafts } from '../state/drafts.svelte';
@@ -87,6 +88,33 @@ test('the Up key in an empty composer edits the last message', async () => {
   field().focus();
   await fireEvent.keyDown(field(), { key: 'ArrowUp' });
   expect(onediting).toHaveBeenCalledOnce();
+});
+
+test('pasted code can become a block', async () => {
+  rowsShown();
+  show();
+  await vi.waitFor(() => expect(markup()).not.toBeNull());
+  const code = 'fn main() {\n    run();\n}';
+  const clipboardData = {
+    files: [],
+    types: [],
+    getData: (type: string) => (type === 'text/plain' ? code : ''),
+  };
+  await fireEvent.paste(field(), { clipboardData });
+  const offer = screen.app.ui.toast;
+  expect(offer?.text).toBe('Pasted 3 lines');
+  expect(offer?.action?.label).toBe('Paste as code');
+  await type(code);
+  screen.app.ui.runToastAction();
+  await vi.waitFor(() => expect(field().value).toBe('```\nfn main() {\n    run();\n}\n```\n'));
+});
+test('pasted prose is only pasted', async () => {
+  rowsShown();
+  show();
+  await vi.waitFor(() => expect(markup()).not.toBeNull());
+  const clipboardData = { files: [], types: [], getData: () => 'We meet on Friday.\nBring the plan.\nBo' };
+  await fireEvent.paste(field(), { clipboardData });
+  expect(screen.app.ui.toast).toBeNull();
 });
 
 // --- steering ---

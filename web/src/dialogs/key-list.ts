@@ -37,6 +37,7 @@ export const KEY_LIST: [string[], string][] = [
   [['Ctrl', 'B'], 'In a text box: bold'],
   [['Ctrl', 'I'], 'In a text box: italic'],
   [['Ctrl', 'E'], 'In a text box: code'],
+  [['Ctrl', 'K'], 'In a text box with a selection: link'],
   [['Ctrl', 'Enter'], 'In a result: post it'],
   [['Alt', '↑ ↓'], 'In a result: move the line'],
   [['Esc'], 'Close the menu, drawer, or panel'],

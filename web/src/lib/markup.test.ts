@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { continueList, linkSelection, toggleMark, type TextEdit } from './markup';
+import { codePasted, continueList, isCode, linkSelection, toggleMark, type TextEdit } from './markup';
 
 /**
  * Applies an edit to a text in which `|` marks both ends of the selection; returns the result in the same
@@ -53,4 +53,38 @@ test('a URL over a selection makes a link; other pastes do not', () => {
   expect(run('see |', paste('https://example.com'))).toBeNull();
   expect(run('|https://old.example|', paste('https://new.example'))).toBeNull();
   expect(run('|javascript|', paste('javascript:alert(1)'))).toBeNull();
+});
+
+test.each([
+  ['see |the plan| today', 'see [the plan](|) today'],
+  ['|a [b]|', '[a \\[b\\]](|)'],
+  ['|https://example.com|', '[|](https://example.com)'],
+])('Ctrl-K turns %j into %j', (before, after) => expect(run(before, mark('k'))).toBe(after));
+
+test.each(['see |', 'see | |', '|one\n\ntwo|'])('Ctrl-K in %j opens the switcher', (text) =>
+  expect(run(text, mark('k'))).toBeNull(),
+);
+
+test.each([
+  'fn main() {\n    run();\n}',
+  'def f(x):\n    y = x + 1\n    return y',
+  'const a = 1;\nconst b = 2;\nconst c = 3;',
+  '<ul>\n  <li>one</li>\n</ul>',
+  'Error: no\n    at run (a.js:1:2)\n    at main (a.js:3:4)',
+])('%j is code', (text) => expect(isCode(text)).toBe(true));
+
+test.each([
+  'let x = 1;\nlet y = 2;',
+  'Hello,\nwe meet on Friday.\nBring the plan.\nBo',
+  '- one\n  - two\n  - three',
+  '1. Buy milk\n2. Call Bo\n3. Sleep',
+  '```\nfn main() {\n}\n```',
+])('%j is not pasted as code', (text) => expect(isCode(text)).toBe(false));
+
+test('pasted code becomes a block on its own lines, with a fence that it does not contain', () => {
+  const paste = (code: string) => (text: string, at: number) => codePasted(text, at, code);
+  expect(run('look: a;\nb;|', paste('a;\nb;'))).toBe('look: \n```\na;\nb;\n```\n|');
+  expect(run('a```b\n|', paste('a```b\n'))).toBe('````\na```b\n````\n|');
+  expect(run('a;\nc;|', paste('a;\nb;'))).toBeNull();
+  expect(run('```\na;\nb;|', paste('a;\nb;'))).toBeNull();
 });

@@ -16,8 +16,8 @@ import { WAIT_MS } from './setup';
 configure({ asyncUtilTimeout: WAIT_MS });
 
 /**
- * Replacements for features that happy-dom lacks: sizes, so that lists show what fits on a wide screen, and
- * popovers.
+ * Replacements for features that happy-dom lacks: sizes, so that lists show what fits on a wide screen, popovers, and
+ * editing commands.
  */
 const SIZE_PX = 100;
 const WINDOW_PX = 1440;
@@ -49,6 +49,8 @@ function toggled(this: HTMLElement, newState: string): void {
 function addLayout(): void {
   (window as unknown as HappyWindow).happyDOM.setViewport({ width: WINDOW_PX });
   window.ResizeObserver = FixedSize;
+  // The browser refuses it, so that the text is set instead.
+  document.execCommand = () => false;
   const { prototype } = HTMLElement;
   Object.defineProperty(prototype, 'offsetParent', { configurable: true, get: () => document.body });
   prototype.showPopover = function () {
