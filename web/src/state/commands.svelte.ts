@@ -1,9 +1,10 @@
 import { focusComposer, focusComposerOf } from '../lib/focus';
 import { commandFor, type Command } from '../lib/keys';
 import { isPage, to, type PageName, type Router } from '../lib/router.svelte';
-import { focusAdjacentThread, focusThread } from '../lib/focus-adjacent';
+import { focusAdjacentThread } from '../lib/focus-adjacent';
 import { threadTitle } from '../lib/text';
 import type { Channel } from '../api/types';
+import type { Here } from './steps';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
 
@@ -19,6 +20,7 @@ export const TITLES: Record<PageName, string> = {
   schedules: 'Schedules',
   runs: 'History',
   workflows: 'Workflows',
+  m: 'Message',
 };
 
 /** Global shortcuts, and the window title. Shortcuts on a message are handled by its row. */
@@ -78,7 +80,10 @@ export class Commands {
         return this.#stepRow(command === 'next-message' ? 1 : -1, target);
       case 'next-unread-thread':
       case 'previous-unread-thread':
-        return this.#stepThread(command === 'next-unread-thread' ? 1 : -1);
+        return (
+          !!this.channel &&
+          this.#steps((to, here) => to.unreadThread(command === 'next-unread-thread' ? 1 : -1, here))
+        );
       case 'inbox':
         if (this.#router.route.name !== 'inbox') this.#router.go(to.inbox(this.#ws.slug));
         return true;
@@ -109,10 +114,10 @@ export class Commands {
       }
       case 'next-channel':
       case 'previous-channel':
-        return this.#step(command === 'next-channel' ? 1 : -1, false);
+        return this.#steps((to, here) => to.channel(command === 'next-channel' ? 1 : -1, false, here));
       case 'next-unread':
       case 'previous-unread':
-        return this.#step(command === 'next-unread' ? 1 : -1, true);
+        return this.#steps((to, here) => to.channel(command === 'next-unread' ? 1 : -1, true, here));
       default:
         return false; // e, u, and d are handled by the message list
     }
@@ -145,36 +150,13 @@ export class Commands {
     this.#ui.find = true;
     return true;
   }
-  /** Nearest unread thread of the channel, from the open or focused one; wraps around at the end. */
-  #stepThread(way: 1 | -1): boolean {
-    const c = this.channel;
-    const r = this.#router.route;
-    if (!c) return false;
-    const list = this.#ws.channel(c.id);
-    const { map } = this.#ws.threads;
-    // The channel of an open thread may not be loaded: search the known threads instead.
-    const all =
-      list.status === 'ready'
-        ? list.ids.flatMap((id) => map.get(id) ?? [])
-        : this.#ws.threads.inChannel(c.id);
-    const now = r.name === 'thread' ? r.thread : (document.activeElement as HTMLElement).dataset.thread;
-    const from = all.findIndex((t) => t.id === now);
-    for (let i = 1; i <= all.length; i++) {
-      const start = from < 0 && way < 0 ? all.length : from;
-      const next = all[(start + way * i + all.length * 2) % all.length]!;
-      if (next.id === now || !(next.unread_count ?? 0)) continue;
-      const column = this.#ui.threadList;
-      if (column) column.open(next.id);
-      else if (!this.listsThreads || !focusThread(next.id))
-        this.#router.go(to.thread(this.#ws.slug, this.#ws.channels.segment(c), next.id));
-      return true;
-    }
-    this.#ui.announce('No unread threads');
-    return true;
-  }
-  #step(way: 1 | -1, unread: boolean): boolean {
-    const next = this.#ws.channels.step(this.channel?.id ?? null, way, unread);
-    if (next) this.#router.go(to.channel(this.#ws.slug, this.#ws.channels.segment(next)));
+  #steps(step: (steps: typeof import('./steps'), here: Here) => void): true {
+    const here = { channel: this.channel, ws: this.#ws, router: this.#router, ui: this.#ui };
+    // Without the module, the next press tries again.
+    import('./steps').then(
+      (steps) => step(steps, here),
+      () => undefined,
+    );
     return true;
   }
 }
