@@ -1,17 +1,17 @@
 import { errorMessage } from '../api/problem';
-import type { SearchHit } from '../api/search';
-import type { Channel } from '../api/types';
+import type { Channel, Fork } from '../api/types';
 import { to, type Router } from '../lib/router.svelte';
 import { agentName, threadTitle } from '../lib/text';
 import { openDirect, type DirectWith } from './directs';
 import { pathTo } from './fork-paths';
 import { isOpen } from './forks.svelte';
+import type { ThreadSearch } from './thread-search.svelte';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
 
 export interface SwitcherItem {
   key: string;
-  kind: 'channel' | 'private' | 'direct' | 'thread' | 'dive' | 'person' | 'agent' | 'search';
+  kind: 'channel' | 'private' | 'direct' | 'thread' | 'dive' | 'person' | 'agent' | 'command' | 'search';
   id: string;
   title: string;
   note: string;
@@ -33,21 +33,35 @@ const threadItem = (
   go: () => router.go(to.thread(slug, channels.segment(c), id)),
 });
 
-/** Hits from the server that are not listed yet. */
+const forkItem = (f: Fork, path: string, router: Router): SwitcherItem => ({
+  key: f.id,
+  kind: 'dive',
+  id: f.id,
+  title: f.title,
+  note: isOpen(f) ? 'Deep dive' : f.status === 'resolved' ? 'Resolved dive' : 'Abandoned dive',
+  go: () => router.go(path),
+});
+
+/** Threads, chats, and deep dives from the server that are not listed yet. */
 export const foundItems = (
-  hits: readonly SearchHit[],
+  { hits, forks }: Pick<ThreadSearch, 'hits' | 'forks'>,
   listed: readonly SwitcherItem[],
   ws: WorkspaceState,
   router: Router,
 ): SwitcherItem[] => {
   const known = new Set(listed.map((item) => item.key));
-  return hits.flatMap((hit) => {
+  const dives = forks.flatMap((fork) => {
+    const path = known.has(fork.id) ? null : pathTo(fork, ws);
+    return path ? [forkItem(fork, path, router)] : [];
+  });
+  const threads = hits.flatMap((hit) => {
     const channel = ws.channels.map.get(hit.channel_id);
     if (!channel || known.has(hit.thread_id)) return [];
     known.add(hit.thread_id);
     const title = hit.thread_title ?? threadTitle({ title: null, root_message: hit });
     return [threadItem(hit.thread_id, title, channel, ws, router)];
   });
+  return [...threads, ...dives];
 };
 
 /** Entries of the switcher. Threads with the latest activity come first, so that an empty query shows recent ones. */
@@ -93,9 +107,7 @@ export function switcherItems(ws: WorkspaceState, router: Router, ui: Ui): Switc
     .sort((a, b) => Number(isOpen(b)) - Number(isOpen(a)) || (a.created_at < b.created_at ? 1 : -1))
     .flatMap((f): SwitcherItem[] => {
       const path = pathTo(f, ws);
-      if (!path) return [];
-      const note = isOpen(f) ? 'Deep dive' : f.status === 'resolved' ? 'Resolved dive' : 'Abandoned dive';
-      return [{ key: f.id, kind: 'dive', id: f.id, title: f.title, note, go: open(path) }];
+      return path ? [forkItem(f, path, router)] : [];
     });
   return [
     ...recent.slice(0, 3),
