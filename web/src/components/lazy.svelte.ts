@@ -77,5 +77,7 @@ export const messageButtons = lazyComponent(() => import('./MessageButtons.svelt
 export const messageReactions = lazyComponent(() => import('./Reactions.svelte'));
 /** Previews of links in a message. */
 export const messageUnfurls = lazyComponent(() => import('./MessageUnfurls.svelte'));
+/** Folding, formulas, and quotes of a message. */
+export const bodyExtras = lazyComponent(() => import('./BodyExtras.svelte'));
 /** Custom emoji, for messages that name one. */
 export const customEmojis = lazyModule(() => import('../state/custom-emoji.svelte'));

@@ -13,6 +13,7 @@ const PAGES = [
   'schedules',
   'workflows',
   'runs',
+  'm', // a message by its ID
 ] as const;
 export type PageName = (typeof PAGES)[number];
 /** Tabs of Automation, by the segment of their path; `workflows` also opens without one. */
@@ -117,7 +118,7 @@ function parseRoute(path: string): Route {
     const name = c === undefined ? 'workflows' : isTab(c) ? AUTOMATION[c] : null;
     if (name && (d === undefined || name !== 'schedules')) return { name, slug: a, id: d };
   }
-  if (isPage(b) && !isAutomation(b) && !c) return { name: b, slug: a, id: c };
+  if (isPage(b) && !isAutomation(b) && (!c || (b === 'm' && !d))) return { name: b, slug: a, id: c };
   if (b === 'settings' && !d) return { name: 'settings', slug: a, page: c ?? null };
   if (b === 'settings' && c === 'agents' && d && !f) {
     if (!e) return { name: 'agent', slug: a, agent: d, tab: 'about' };

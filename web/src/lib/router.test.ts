@@ -27,6 +27,8 @@ test.each([
   ['/northwind/automation/workflows/flow_1', { name: 'workflows', slug: 'northwind', id: 'flow_1' }],
   ['/northwind/automation/workflows/flow_1/more', { name: 'missing' }],
   ['/northwind/actions/mine', { name: 'missing' }],
+  ['/northwind/m/msg_1', { name: 'm', slug: 'northwind', id: 'msg_1' }],
+  ['/northwind/m/msg_1/more', { name: 'missing' }],
   ['/northwind/settings/members', { name: 'settings', slug: 'northwind', page: 'members' }],
   ['/northwind/settings', { name: 'settings', slug: 'northwind', page: null }],
   ['/northwind/settings/agents', { name: 'settings', slug: 'northwind', page: 'agents' }],

@@ -17,8 +17,9 @@ import Users from '@lucide/svelte/icons/users';
 import type { Message } from '../api/types';
 import { isQuotable } from '../chats/quotes';
 import { saveMessage } from '../inbox/save';
-import { to, type Router } from '../lib/router.svelte';
+import type { Router } from '../lib/router.svelte';
 import { copyText } from '../lib/secure';
+import '../lib/single-keys'; // loaded with the shortcuts of messages
 import { rulesOf, stopText } from '../memory/stops';
 import { quoteInFork, canQuoteInFork, canFork, startFork } from './start-fork';
 import { ThreadState } from './thread.svelte';
@@ -57,15 +58,8 @@ export function actionsFor(m: Message, { ws, ui, router, place, edit, remove }: 
   const mine = m.author.type === 'human' && m.author.id === ws.myId && ws.people.canWrite;
   const copy = async (text: string, done: string) =>
     ui.show((await copyText(text)) ? done : 'The browser blocked copying');
-  const link = () => {
-    const channel = ws.channels.map.get(m.channel_id);
-    if (!channel) return;
-    const segment = ws.channels.segment(channel);
-    const path = m.fork_id
-      ? to.fork(ws.slug, segment, m.thread_id, m.fork_id, m.id)
-      : `${to.thread(ws.slug, segment, m.thread_id)}#m-${m.id}`;
-    void copy(location.origin + path, 'Link copied');
-  };
+  // Without the channel, which can be renamed.
+  const link = () => void copy(`${location.origin}/${ws.slug}/m/${m.id}`, 'Link copied');
   const list: Action[] = [];
   if (canFork(m, ws))
     list.push(

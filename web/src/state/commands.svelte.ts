@@ -1,4 +1,4 @@
-import { focusComposer, focusComposerOf } from '../lib/focus';
+import { focusComposer } from '../lib/focus';
 import { commandFor, type Command } from '../lib/keys';
 import { isPage, to, type PageName, type Router } from '../lib/router.svelte';
 import { focusAdjacentThread } from '../lib/focus-adjacent';
@@ -101,17 +101,9 @@ export class Commands {
         focusComposer();
         return true;
       case 'new-thread':
-        if (this.channel && ui.threadList) focusComposerOf(`c:${this.channel.id}`);
-        else if (this.channel) {
-          this.#router.go(to.channel(this.#ws.slug, this.#ws.channels.segment(this.channel)));
-          setTimeout(focusComposer);
-        }
-        return true;
-      case 'new-chat': {
-        const deps = { ws: this.#ws, router: this.#router, ui };
-        void import('./new-chat').then(({ newChat }) => newChat(this.channel, deps));
-        return true;
-      }
+        return this.#steps((to, here) => to.newThread(here));
+      case 'new-chat':
+        return this.#steps((to, here) => to.chat(here));
       case 'next-channel':
       case 'previous-channel':
         return this.#steps((to, here) => to.channel(command === 'next-channel' ? 1 : -1, false, here));

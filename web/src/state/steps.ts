@@ -1,6 +1,8 @@
 import type { Channel } from '../api/types';
+import { focusComposer, focusComposerOf } from '../lib/focus';
 import { focusThread } from '../lib/focus-adjacent';
 import { to, type Router } from '../lib/router.svelte';
+import { newChat } from './new-chat';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
 
@@ -40,4 +42,16 @@ export function unreadThread(way: 1 | -1, { channel, ws, router, ui }: Here): vo
 export function channel(way: 1 | -1, unread: boolean, { channel: here, ws, router }: Here): void {
   const next = ws.channels.step(here?.id ?? null, way, unread);
   if (next) router.go(to.channel(ws.slug, ws.channels.segment(next)));
+}
+
+/** Focuses the composer of the channel, which starts threads. */
+export function newThread({ channel, ws, router, ui }: Here): void {
+  if (!channel) return;
+  if (ui.threadList) return focusComposerOf(`c:${channel.id}`);
+  router.go(to.channel(ws.slug, ws.channels.segment(channel)));
+  setTimeout(focusComposer);
+}
+
+export function chat({ channel, ...deps }: Here): void {
+  void newChat(channel, deps);
 }

@@ -115,7 +115,7 @@ export class Ui {
   constructor() {
     const kept = device.get('openvibe.theme');
     if (kept === 'dark' || kept === 'light') this.themeChoice = kept;
-    if (device.get('openvibe.clock') === '12') this.setClock('12');
+    if (device.get('openvibe.clock') === '12') useClock((this.clock = '12'));
     if (device.get('openvibe.layout') === 'single') this.layout = 'single';
     if (device.get('openvibe.density') === 'compact') this.density = 'compact';
     const enter = device.get('openvibe.enter');
@@ -123,23 +123,6 @@ export class Ui {
     matchMedia(LIGHT).addEventListener('change', () => {
       if (this.themeChoice === 'system') this.setTheme('system');
     });
-  }
-  setEnter(choice: EnterChoice): void {
-    this.enterChoice = choice;
-    device.set('openvibe.enter', choice);
-  }
-  setLayout(layout: Layout): void {
-    this.layout = layout;
-    device.set('openvibe.layout', layout);
-  }
-  setDensity(density: Density): void {
-    this.density = density;
-    device.set('openvibe.density', density);
-  }
-  setClock(clock: Clock): void {
-    this.clock = clock;
-    useClock(clock);
-    device.set('openvibe.clock', clock);
   }
   setTheme(choice: ThemeChoice): void {
     this.themeChoice = choice;
