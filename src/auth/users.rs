@@ -370,6 +370,11 @@ pub(crate) async fn rename(db: &Db, caller: &Caller, name: String) -> Result<(),
     caller
         .write(db, async move |c: &mut Conn| set_name(c, user, &name).await)
         .await?;
+    announce(db, user).await
+}
+
+/// Appends `member.updated` with the current data of a person in all of their workspaces.
+pub(crate) async fn announce(db: &Db, user: UserId) -> Result<(), AuthError> {
     // Events go through the writer of their workspace, which keeps their order.
     let workspaces = workspaces::ids_of(&mut db.read().await?, user).await?;
     for workspace in workspaces {

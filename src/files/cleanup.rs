@@ -63,7 +63,7 @@ pub async fn cleanup(
     Ok(())
 }
 
-/// Turns pictures that no emoji and no agent version uses any longer into ordinary uploads. As long as a version refers to
+/// Turns pictures that no emoji, person, or agent version uses any longer into ordinary uploads. As long as a version refers to
 /// a picture, an agent can be rolled back to it.
 async fn release_pictures(db: &Db, before: Timestamp) -> Result<(), DbError> {
     let mut after = FileId(Uuid::nil());
@@ -112,14 +112,16 @@ pub async fn remove_picture(
     Ok(())
 }
 
-/// Returns true if an emoji, or any version of an agent or a persona, uses this picture. Agents that inherit the picture from a base count as well.
+/// Returns true if an emoji, a person, or any version of an agent or a persona, uses this picture. Agents that inherit the picture from a base count as well.
 async fn is_named(c: &mut Conn, id: FileId, workspace: WorkspaceId) -> Result<bool, DbError> {
     let found: Option<(i64,)> = c
         .q("select v.version from agents a join agent_versions v on v.agent_id = a.id where a.workspace_id = $1 \
             and (v.profile -> 'avatar' ->> 'file_id' = $2 or v.resolved -> 'avatar' ->> 'file_id' = $2) \
             union all select v.version from personas p join persona_versions v on v.persona_id = p.id where p.workspace_id = $1 \
             and v.content -> 'avatar' ->> 'file_id' = $2 \
-            union all select cast(1 as bigint) from emoji e where e.workspace_id = $1 and e.file_id = $3 limit 1")
+            union all select cast(1 as bigint) from emoji e where e.workspace_id = $1 and e.file_id = $3 \
+            union all select cast(1 as bigint) from files f join users u on u.id = f.created_by \
+            where f.id = $3 and u.avatar_url = '/v1/files/' || $2 limit 1")
         .bind(workspace)
         .bind(id.to_string())
         .bind(id)

@@ -14,7 +14,7 @@ pub enum FileError {
     NotFound,
     #[error("the text of the file has no such part: `parts` is the number of parts")]
     NoSuchPart,
-    #[error("the file is already attached to a message or used as an agent's picture")]
+    #[error("the file is already attached to a message or used as a picture")]
     InUse,
     #[error("only the uploader can delete or describe a file")]
     NotYours,
@@ -40,6 +40,8 @@ pub enum FileError {
     Twice,
     #[error("the file is not an image: upload a PNG, JPEG, GIF, WebP, or AVIF")]
     NoImage,
+    #[error("the file cannot be your picture: {0}")]
+    UnfitPicture(&'static str),
     #[error("the file could not be stored: {0}")]
     Io(#[from] std::io::Error),
     #[error("the file could not be stored in S3: {0}")]
@@ -85,6 +87,9 @@ impl From<FileError> for ApiError {
             }
             E::NoImage => {
                 make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::NoImage).param("avatar.file_id")
+            }
+            E::UnfitPicture(_) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue).param("file_id")
             }
             E::Io(e) => {
                 tracing::error!(error = %e, "could not store or read a file");

@@ -14,6 +14,7 @@ pub mod documents;
 mod error;
 mod kind;
 mod name;
+mod own_picture;
 mod permit;
 pub mod pictures;
 mod receive;
@@ -27,6 +28,9 @@ pub use cleanup::{CleanupScope, cleanup, remove_picture};
 pub use error::{ATTACHMENTS_MAX, FileError};
 pub use kind::{Delivery, Kind};
 pub use name::clean_name;
+pub use own_picture::{
+    find_shared_workspace, remove_own_picture, remove_picture_in, set_own_picture,
+};
 pub use permit::{UploadBytes, UploadPermit};
 pub use receive::{Bounds, Received, receive, receive_named};
 pub use rows::{

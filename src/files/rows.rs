@@ -411,7 +411,7 @@ pub async fn copy(
     Ok(copies)
 }
 
-/// Makes a file usable as an agent's picture. The file must be an upload of the actor that is not attached to a
+/// Makes a file usable as the picture of an agent or a person. The file must be an upload of the actor that is not attached to a
 /// message, or an existing picture.
 ///
 /// # Errors

@@ -193,6 +193,7 @@ pub async fn begin(
     if member.status == MemberStatus::Active {
         auth::check_not_last_admin(c, &member, actor.workspace).await?;
     }
+    files::remove_picture_in(c, actor.workspace, user).await?;
     let files: i64 = c
         .q("select count(*) from files where workspace_id = $1 and created_by = $2 and is_avatar = FALSE")
         .bind(actor.workspace)

@@ -358,13 +358,19 @@ async fn visible<'a>(
             Err(ChatError::MessageNotFound) => store_reader(c, caller, &stored).await?,
             Err(e) => return Err(e.into()),
         },
-        None if stored.is_avatar || stored.about.created_by == caller.user => caller
-            .enter(c, stored.workspace_id)
-            .await
-            .map_err(|e| match e {
+        None if stored.is_avatar || stored.about.created_by == caller.user => {
+            // The picture of a person can be read in all their workspaces.
+            let shared = if stored.is_avatar {
+                files::find_shared_workspace(c, caller, &stored).await?
+            } else {
+                None
+            };
+            let workspace = shared.unwrap_or(stored.workspace_id);
+            caller.enter(c, workspace).await.map_err(|e| match e {
                 AuthError::WorkspaceNotFound => FileError::NotFound.into(),
                 other => ApiError::from(other),
-            })?,
+            })?
+        }
         None => store_reader(c, caller, &stored).await?,
     };
     Ok((stored, actor))

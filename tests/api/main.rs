@@ -140,6 +140,7 @@ mod operator;
 mod outcomes;
 mod outgoing_proxy;
 mod outside;
+mod own_pictures;
 mod pages;
 mod personal_data;
 mod personas;

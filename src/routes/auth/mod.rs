@@ -5,6 +5,7 @@ mod factors;
 mod keys;
 mod mail;
 mod oidc;
+mod own_picture;
 mod passkey_sign_up;
 mod people;
 mod session;
@@ -32,6 +33,7 @@ type St = axum::extract::State<State>;
 pub fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
         .merge(accounts::router())
+        .merge(own_picture::router())
         .merge(sign_in::router())
         .merge(factors::router())
         .merge(passkey_sign_up::router())

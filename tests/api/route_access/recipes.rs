@@ -366,10 +366,28 @@ pub async fn recipe(w: &AccessFixture, row: &Row, who: TestCaller, by: &Person) 
             Call::post(path, json!({"token": token.unwrap()})).by(w.double(who).await.asks)
         }
         ("POST /v1/mail/unsubscribe", _) => Call::post(format!("{path}?token=unknown"), json!({})),
-        ("DELETE /v1/auth/sessions", _) => Call::delete(path).by(w.double(who).await.asks),
+        ("DELETE /v1/auth/sessions" | "DELETE /v1/auth/me/avatar", _) => {
+            Call::delete(path).by(w.double(who).await.asks)
+        }
         ("POST /v1/auth/logout", _) => Call::act(path).by(w.double(who).await.asks),
         ("PATCH /v1/auth/me", _) => {
             Call::patch(path, json!({"name": format!("Renamed {n}")})).by(w.double(who).await.asks)
+        }
+        ("PUT /v1/auth/me/avatar", _) => {
+            let double = w.double(who).await;
+            let uploader = match who {
+                TestCaller::Nobody => &w.ada,
+                _ => &double.person,
+            };
+            // Viewers keep what they uploaded as members.
+            if who == TestCaller::Viewer {
+                w.set_role(uploader, "member").await;
+            }
+            let file = id(&uploader.upload("me", emoji::PNG).await);
+            if who == TestCaller::Viewer {
+                w.set_role(uploader, "viewer").await;
+            }
+            Call::put(path, json!({"file_id": file})).by(double.asks)
         }
         ("POST /v1/auth/password", _) => Call::post(
             path,
