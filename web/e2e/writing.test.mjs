@@ -1,7 +1,7 @@
-// Writing and reading texts: links and code in the composer, commands, links to messages, long messages, formulas.
+// Writing: links and code in the composer, commands of the switcher, and links to messages.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accessible, button, fits, message, reply, shot, startThread } from './lib/browser.mjs';
+import { accessible, button, message, shot, startThread } from './lib/browser.mjs';
 import { until } from './lib/copy.mjs';
 import { composer, main, option } from './lib/parts.mjs';
 import { api, known, startTeam } from './lib/team.mjs';
@@ -106,7 +106,7 @@ test('a link alone on a line shows a quote, only to people who can read the mess
   const shown = await copyLink('Where do we write?');
   const { channelId } = await known(ada);
   const other = await api(ada, 'POST', `channels/${channelId('random')}/threads`, {
-    content: `Two links\n${shown}\n${server.base}/northwind/m/${hidden.message.id}\nin a sentence: ${shown}`,
+    content: `Two links\n\n${shown}\n\n${server.base}/northwind/m/${hidden.message.id}\n\nin a sentence: ${shown}`,
   });
   const path = `/northwind/c/random/t/${other.thread.id}`;
   await page.goto(path);
@@ -124,79 +124,6 @@ test('a link alone on a line shows a quote, only to people who can read the mess
   await quotes(bo).first().getByRole('link').click();
   await bo.page.waitForURL(`**${thread}#m-*`);
   await bo.page.goto(path);
-});
-
-test('a long message is folded, except for a link to it', async () => {
-  await page.goto(thread);
-  await composer(ada).waitFor();
-  const lines = Array.from({ length: 90 }, (_, n) => `line ${n} of a long message`);
-  await reply(page, lines.join('\n'));
-  await reply(page, 'After the long one');
-  await message(page, 'After the long one').waitFor();
-  await page.reload();
-  const long = message(page, 'line 0 of').locator('.prose');
-  await button(page, 'Show more').waitFor();
-  assert.ok((await long.boundingBox()).height <= 481);
-  await accessible(page, 'a folded message');
-  await shot(page, '46-folded-dark');
-  await button(page, 'Show more').click();
-  await page.waitForFunction(() => !document.querySelector('.prose.folded'));
-  assert.ok((await long.boundingBox()).height > 1350);
-  assert.match(
-    await page.evaluate(() => document.activeElement.id),
-    /^m-msg_/,
-    'the focus stays in the message',
-  );
-  await page.reload();
-  await button(page, 'Show more').waitFor();
-  const row = await message(page, 'line 0 of').getAttribute('id');
-  await page.goto(`/northwind/m/${row.slice(2)}`);
-  await page.waitForURL(`**#${row}`);
-  await message(page, 'line 0 of').waitFor();
-  await page.waitForFunction(() => !document.querySelector('.prose.folded'));
-  assert.ok((await long.boundingBox()).height > 1350);
-});
-
-test('formulas are drawn, and what cannot be drawn stays as typed', async () => {
-  await page.goto(thread);
-  await composer(ada).waitFor();
-  const text = [
-    'Inline \\(a_1^2 + b\\) and $$E = mc^2$$',
-    '',
-    '\\[\n\\frac{a}{b} = \\sqrt{x}\n\\]',
-    '',
-    '```math\n\\sum_{n=1}^{9} n\n```',
-    '',
-    'Broken $$\\frac{a$$, a link \\(\\href{https://a.example}{x}\\), in code `$$x$$`, and $5 and $6.',
-  ].join('\n');
-  await reply(page, text);
-  const row = message(page, 'Broken');
-  await row.locator('math').nth(3).waitFor();
-  assert.equal(await row.locator('math').count(), 4);
-  assert.equal(await row.locator('math msub, math msubsup').count(), 1);
-  assert.equal(await row.locator('math [href], math [style], math [class]').count(), 0);
-  const shown = await row.innerText();
-  for (const kept of ['$$\\frac{a$$', '\\(\\href{https://a.example}{x}\\)', '$$x$$', '$5 and $6'])
-    assert.ok(shown.includes(kept), kept);
-  await page.mouse.move(0, 0);
-  await accessible(page, 'formulas');
-  await shot(page, '47-formulas-dark');
-  await page.setViewportSize({ width: 320, height: 700 });
-  await fits(page, 'formulas at 320 px');
-  await page.setViewportSize({ width: 1440, height: 900 });
-  // Formulas of a row that is mounted again, and of an edited text.
-  const id = (await row.getAttribute('id')).slice(2);
-  await api(ada, 'PATCH', `messages/${id}`, { content: 'Broken, now only \\(x + y\\)' });
-  await page.waitForFunction((m) => document.querySelectorAll(`#m-${m} math`).length === 1, id);
-});
-
-test('a formula that takes too long stays as typed, and the page stays usable', async () => {
-  const slow = `$$${'\\sqrt{'.repeat(150)}x${'}'.repeat(150)}${'\\begin{matrix}a&b\\\\c&d\\end{matrix}'.repeat(60)}$$`;
-  const started = Date.now();
-  await reply(page, `Heavy ${slow}`);
-  await reply(page, 'Light \\(z\\)');
-  await message(page, 'Light').locator('math').waitFor();
-  assert.ok(Date.now() - started < 15_000);
 });
 
 test('no page logged an error', () => {
