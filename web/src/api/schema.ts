@@ -980,6 +980,32 @@ export interface paths {
         patch: operations["update_me"];
         trace?: never;
     };
+    "/v1/auth/me/avatar": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set your picture
+         * @description Members of all your workspaces can read it. The earlier picture is deleted.
+         *
+         *     **Access:** every role; with a session only, not a key.
+         */
+        put: operations["set_own_picture"];
+        post?: never;
+        /**
+         * Delete your picture
+         * @description **Access:** every role; with a session only, not a key.
+         */
+        delete: operations["remove_own_picture"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/auth/methods": {
         parameters: {
             query?: never;
@@ -2141,7 +2167,7 @@ export interface paths {
         /**
          * Change the title and the text of the next commit
          * @description Allowed for people who can start work on the repository. A push that waits for approval is withdrawn, and another one with the new text
-         *     takes its place.
+         *     takes its place, as it does if the last push failed, or nobody decided in time. The text can also stay as it is.
          *
          *     **Access:** members and admins; keys need `chat:write`.
          */
@@ -5270,7 +5296,7 @@ export interface paths {
         /**
          * Create a skill from a folder of a repository, at its base commit
          * @description The repository's runner fetches it and sends the folder within a minute; links and submodules are not allowed. Later commits do not
-         *     change the skill.
+         *     change the skill. If the repository is allowed only in private channels, these are the skill's channels.
          *
          *     **Access:** members and admins; keys need `agents:write`.
          */
@@ -8250,6 +8276,11 @@ export interface components {
             /** @description Commit on which the work began; null until the copy is ready. */
             base_commit: string | null;
             state: components["schemas"]["SessionState"];
+            /**
+             * Format: int64
+             * @description Number of turns on the runner that began before the turn of this session which waits for the runner; 0 if none waits.
+             */
+            ahead: number;
             /** @description Tree of the changes, as git names it; null if there are none, or if they are too large. */
             tree: string | null;
             /** @description At most 300 files. */
@@ -13121,6 +13152,10 @@ export interface components {
             /** @enum {string} */
             type: "level.updated";
         };
+        OwnPicture: {
+            /** @description Your upload that is not attached to a message: a PNG, JPEG, or WebP of at most 1 MiB and 1,024 × 1,024 pixels. */
+            file_id: components["schemas"]["FileId"];
+        };
         ParallelStep: {
             branches: components["schemas"]["Step"][][];
         };
@@ -14745,6 +14780,8 @@ export interface components {
             /** @description `bubblewrap`, or `none` if the runner's machine is the sandbox; null until it has connected for the first time. */
             sandbox: string | null;
             engines: components["schemas"]["RunnerEngine"][];
+            /** @description True if the runner takes programs of agents that need no repository. */
+            scratch: boolean;
             seen_at: components["schemas"]["Timestamp"] | null;
             created_by: components["schemas"]["UserId"];
             created_at: components["schemas"]["Timestamp"];
@@ -15969,7 +16006,7 @@ export interface components {
         Storage: {
             /**
              * Format: int64
-             * @description Messages, uploads, stored responses, agents, their versions, and their files.
+             * @description Messages, uploads, stored responses, agents, their versions, and their files, and patches and logs of turns on runners.
              */
             bytes: number;
             /** Format: int64 */
@@ -21886,6 +21923,108 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    set_own_picture: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "file_id": "file_01k5t3h8xze4bs4p8v2m9qwd7a"
+                 *     }
+                 */
+                "application/json": components["schemas"]["OwnPicture"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "user": {
+                     *         "avatar_url": null,
+                     *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "name": "Ada"
+                     *       },
+                     *       "workspaces": [
+                     *         {
+                     *           "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "role": "admin",
+                     *           "slug": "northwind"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Account"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    remove_own_picture: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "user": {
+                     *         "avatar_url": null,
+                     *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "name": "Ada"
+                     *       },
+                     *       "workspaces": [
+                     *         {
+                     *           "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "role": "admin",
+                     *           "slug": "northwind"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Account"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     sign_in_methods: {
         parameters: {
             query?: {
@@ -25997,6 +26136,7 @@ export interface operations {
                      *           "action_id": null,
                      *           "additions": 0,
                      *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "ahead": 0,
                      *           "base_commit": null,
                      *           "body": null,
                      *           "branch": "…",
@@ -26073,6 +26213,7 @@ export interface operations {
                      *       "action_id": null,
                      *       "additions": 0,
                      *       "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "ahead": 0,
                      *       "base_commit": null,
                      *       "body": null,
                      *       "branch": "…",
@@ -26155,6 +26296,7 @@ export interface operations {
                      *       "action_id": null,
                      *       "additions": 0,
                      *       "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "ahead": 0,
                      *       "base_commit": null,
                      *       "body": null,
                      *       "branch": "…",
@@ -26228,6 +26370,7 @@ export interface operations {
                      *       "action_id": null,
                      *       "additions": 0,
                      *       "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "ahead": 0,
                      *       "base_commit": null,
                      *       "body": null,
                      *       "branch": "…",
@@ -37789,6 +37932,7 @@ export interface operations {
                      *           "object": "runner",
                      *           "online": false,
                      *           "sandbox": null,
+                     *           "scratch": false,
                      *           "seen_at": null,
                      *           "version": null
                      *         }
@@ -37854,6 +37998,7 @@ export interface operations {
                      *       "object": "runner",
                      *       "online": false,
                      *       "sandbox": null,
+                     *       "scratch": false,
                      *       "seen_at": null,
                      *       "version": null
                      *     }
