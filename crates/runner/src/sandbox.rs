@@ -40,10 +40,13 @@ const UNAVAILABLE: &str = "bubblewrap cannot create a namespace here: run on the
 /// Skills as processes see them.
 const SKILLS: &str = "/run/openvibe/skills";
 
+/// The copy as processes see it.
+const COPY: &str = "/work";
+
 /// Directories of a session that processes can write, with the paths where they see them. Memory of temporary file systems belongs to no process:
 /// these are directories, and count as disk.
 const WRITABLE: [(&str, &str); 4] =
-    [("tmp", "/tmp"), ("shm", "/dev/shm"), ("home", "/home/agent"), ("copy", "/work")];
+    [("tmp", "/tmp"), ("shm", "/dev/shm"), ("home", "/home/agent"), ("copy", COPY)];
 
 /// Directories of a session.
 pub(crate) struct Places {
@@ -150,7 +153,7 @@ impl Sandbox {
     /// The copy's path as processes see it.
     pub(crate) fn work(&self) -> PathBuf {
         match self.kind {
-            SandboxKind::Bubblewrap => PathBuf::from("/work"),
+            SandboxKind::Bubblewrap => PathBuf::from(COPY),
             SandboxKind::None => self.places.copy(),
         }
     }
@@ -227,7 +230,7 @@ impl Sandbox {
         for (name, value) in all {
             command.args(["--setenv", name]).arg(value);
         }
-        command.args(["--chdir", "/work", "--"]).arg(self.program()).args(words);
+        command.args(["--chdir", COPY, "--"]).arg(self.program()).args(words);
         command
     }
 
@@ -389,6 +392,16 @@ impl Sandbox {
     /// # Errors
     /// The remedy.
     pub(crate) async fn check(&self) -> Result<(), Failure> {
+        // It would become a part of each copy.
+        let mut mounted = self.paths.iter().chain(&self.places.mirror);
+        if self.kind == SandboxKind::Bubblewrap
+            && let Some(path) = mounted.find(|path| path.starts_with(COPY))
+        {
+            return Err(Failure::sandbox(format!(
+                "{} is below {COPY}, where agents see their copy: use another directory",
+                path.display()
+            )));
+        }
         std::fs::create_dir_all(self.places.copy())?;
         if let Some(mirror) = &self.places.mirror {
             std::fs::create_dir_all(mirror)?;
@@ -659,6 +672,18 @@ mod tests {
             symlink("../../oldroot/srv", own.join("data")).unwrap();
             assert!(!is_mounted(), "{name}");
         }
+    }
+
+    #[tokio::test]
+    async fn directories_are_not_mounted_into_the_copy() {
+        let directory = tempfile::tempdir().unwrap();
+        let repositories = ["api=https://git.example/api.git".to_owned()];
+        let mut config =
+            Config::of_arguments("http://127.0.0.1:9", "ovr_x", &repositories).unwrap();
+        config.paths = vec!["/work/tools".into()];
+        let places = Places { session: directory.path().join("check"), mirror: None };
+        let error = Sandbox::new(&config, places).check().await.unwrap_err();
+        assert!(error.message.starts_with("/work/tools is below /work"), "{}", error.message);
     }
 
     #[tokio::test]
