@@ -392,16 +392,10 @@ impl<'a> Turn<'a> {
         let work = self.sandbox.work().display().to_string();
         let mode = self.shared.config.engines[&self.state.engine].mode.as_deref();
         if let Some(id) = self.state.agent_session.clone() {
-            let method = if capabilities["sessionCapabilities"]["resume"].is_object() {
-                Some("session/resume")
-            } else if capabilities["loadSession"] == true {
-                Some("session/load")
-            } else {
-                None
-            };
+            // Not `session/load`: Gemini CLI goes on to replay the conversation after its response, as if it were new.
+            let can_resume = capabilities["sessionCapabilities"]["resume"].is_object();
             let params = json!({"sessionId": id, "cwd": work, "mcpServers": servers});
-            if let Some(method) = method
-                && let Ok(session) = peer.call(method, &params, START_MAX).await
+            if can_resume && let Ok(session) = peer.call("session/resume", &params, START_MAX).await
             {
                 set_mode(peer, &id, &session, mode).await?;
                 return Ok((id, true));
