@@ -12,6 +12,7 @@ pub mod extract;
 pub mod meter;
 pub mod page;
 pub mod requests;
+pub mod routing;
 pub mod serve;
 pub mod tls;
 pub mod unsent;

@@ -8,12 +8,12 @@ use axum::{
 };
 use futures::Stream;
 use serde_json::json;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::responses::{CallNotes, accepted, ended, event_stream};
 use crate::{
     auth::WorkspaceCaller,
-    http::{ApiError, extract::Body},
+    http::{ApiError, extract::Body, routing::routes},
     responses::{
         Call, ChatCompletion, Chunks, CreateChatCompletion, Delivery, Progress, ResponseError,
     },

@@ -11,7 +11,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 use uuid::Uuid;
 
 use super::agents::tagged;
@@ -32,6 +32,7 @@ use crate::{
         bodies::{read, take},
         extract::{Body, IfMatch, NoFields, Path, Query, RawBody},
         page::{LIMIT_MAX, Limit, List, PageQuery},
+        routing::routes,
     },
     ids::{CodeSessionId, RepositoryId, RunnerId, SkillId, TaskId, ThreadId},
     patch::present,

@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use tracing::Instrument;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::vector_stores::{enter, named};
 use crate::{
@@ -23,6 +23,7 @@ use crate::{
         bodies::UploadPace,
         extract::{Body, Path},
         page::List,
+        routing::routes,
     },
     ids::FileId,
     server::State,

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
     auth::{AuthError, Caller},
@@ -17,6 +17,7 @@ use crate::{
         ApiError,
         error::ErrorBody,
         extract::{Body, NoFields, Path},
+        routing::routes,
     },
     ids::{ChannelId, MessageId, ThreadId, WorkspaceId},
     outgoing::{ButtonPress, CommandCall, ReplyAudience},

@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures::{StreamExt, TryStreamExt, stream};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::files::{BodyPart, requested_part};
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
         ApiError,
         extract::{Body, Path},
         page::List,
+        routing::routes,
     },
     ids::ExportId,
     server::State,

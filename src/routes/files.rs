@@ -8,7 +8,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use tracing::Instrument;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
     agents::derived::{self, Change, SourceId},
@@ -29,6 +29,7 @@ use crate::{
         error::ErrorCode,
         extract::{Body, NoFields, Path, Query},
         page::{LIMIT_MAX, Limit, List, Page},
+        routing::routes,
     },
     ids::{FileId, WorkspaceId},
     replies::{description::suggest_description, utility::Utility},

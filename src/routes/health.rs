@@ -15,7 +15,7 @@ use axum::{
 };
 use serde::Serialize;
 use tokio::{net::TcpListener, sync::Semaphore};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
     blocking::blocking,
@@ -24,6 +24,7 @@ use crate::{
     http::{
         address::is_forwarded,
         error::{ApiError, ErrorBody, ErrorCode},
+        routing::routes,
         serve::{Bounds, serve},
     },
     ids::NodeId,

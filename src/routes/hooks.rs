@@ -11,7 +11,7 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::json;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{
     agents::tagged,
@@ -34,6 +34,7 @@ use crate::{
         bodies::{MEMBER_BYTES_MAX, read, take},
         extract::{Body, IfMatch, NoFields, Path, Query, RawBody},
         page::{LIMIT_MAX, Limit, List, PageQuery},
+        routing::routes,
     },
     ids::{ApiKeyId, BotId, ChannelId, HookId, HookRequestId, UserId, WorkspaceId},
     secrets::{self, SecretError},

@@ -11,7 +11,7 @@ use axum::{
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use tracing::Instrument;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
     auth::{AuthError, Caller, Member, WorkspaceCaller, placeholders},
@@ -22,6 +22,7 @@ use crate::{
         error::ErrorCode,
         extract::{Body, NoFields, Path, Query},
         page::{Limit, List, PageQuery},
+        routing::routes,
     },
     ids::{ImportId, UserId},
     imports::{

@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
     auth::{Actor, AuthError, Caller, Scope, WorkspaceCaller},
@@ -16,6 +16,7 @@ use crate::{
         ApiError, ErrorCode,
         extract::{Body, IfMatch, NoFields, Path, Query},
         page::{Limit, List},
+        routing::routes,
     },
     ids::{AgentId, MemoryId, MessageId, ThreadId, UserId},
     memory::{

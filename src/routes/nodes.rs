@@ -2,7 +2,7 @@
 
 use axum::Json;
 use serde::Serialize;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::require_operator;
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
     http::{
         ApiError,
         page::{List, ListObject},
+        routing::routes,
     },
     nodes::{self, ListedNode},
     server::State,

@@ -8,7 +8,7 @@ use axum::{
 };
 use serde::Deserialize;
 use tracing::Instrument;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
     auth::{self, AuthError, Scope, WorkspaceCaller},
@@ -16,6 +16,7 @@ use crate::{
     http::{
         ApiError,
         extract::{Body, Path},
+        routing::routes,
     },
     ids::{UserId, WorkspaceId},
     personal::{

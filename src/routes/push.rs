@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::agents::tagged;
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
         ApiError,
         error::ErrorBody,
         extract::{Body, IfMatch, NoFields, Path, Query, RawBody},
+        routing::routes,
     },
     ids::DeviceId,
     push::{

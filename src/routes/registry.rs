@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
     agents::profiles,
@@ -16,6 +16,7 @@ use crate::{
         ApiError, ErrorCode,
         extract::{Body, IfMatch, NoFields, Path, Query},
         page::{List, PageQuery},
+        routing::routes,
     },
     ids::ToolId,
     registry::{self, AcceptanceForm, RegisteredTool, SecretForm, ToolError, ToolForm, ToolPatch},

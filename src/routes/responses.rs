@@ -13,7 +13,7 @@ use axum::{
 use futures::Stream;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
     auth::{Caller, WorkspaceCaller},
@@ -21,6 +21,7 @@ use crate::{
         ApiError,
         extract::{Body, Path, Query},
         page::{Limit, List, ListObject},
+        routing::routes,
     },
     responses::{
         self, Call, CreateResponse, DeletedResponse, Delivery, IgnoredPaths, InputItem, ItemOrder,

@@ -2,7 +2,7 @@
 
 use axum::{Json, http::StatusCode, response::Response};
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::agents::tagged;
 use crate::{
@@ -14,6 +14,7 @@ use crate::{
         ApiError, ErrorCode,
         extract::{Body, IfMatch, Path, Query},
         page::{LIMIT_MAX, Limit, List, PageQuery},
+        routing::routes,
     },
     ids::ScheduleId,
     schedules::{

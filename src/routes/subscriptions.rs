@@ -2,7 +2,7 @@
 
 use axum::{Json, http::StatusCode};
 use serde::Deserialize;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::hooks::{hide_bot, member_of_bot};
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
         error::ErrorBody,
         extract::{Body, NoFields, Path, Query},
         page::{Limit, List},
+        routing::routes,
     },
     ids::{BotDeliveryId, BotId},
     outgoing::EventTestResult,

@@ -2,7 +2,7 @@
 
 use axum::{Json, http::StatusCode};
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
     auth::{Caller, Scope, WorkspaceCaller},
@@ -14,6 +14,7 @@ use crate::{
         ApiError, ErrorCode,
         extract::{Body, Path, Query},
         page::{Limit, List},
+        routing::routes,
     },
     ids::{ActionId, GrantId, TaskId, ThreadId},
     registry::{self, ChangedTool},

@@ -7,7 +7,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
     auth::{Actor, Scope, WorkspaceCaller},
@@ -23,6 +23,7 @@ use crate::{
         ApiError, ErrorCode,
         extract::{Body, Path, Query},
         page::{Limit, List, Page},
+        routing::routes,
     },
     ids::{FileId, StoreBatchId, VectorStoreId},
     server::State,

@@ -10,7 +10,7 @@ use futures::FutureExt;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::OpenApi;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{
     Opening, refuse,
@@ -26,6 +26,7 @@ use crate::{
         meter::BytesTaken,
         page::{Limit, ListObject},
         requests::RequestId,
+        routing::routes,
     },
     realtime::{Followed, log},
     server::State,

@@ -2,7 +2,7 @@
 
 use axum::{Json, http::StatusCode};
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{AgentRef, St};
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
         ApiError, ErrorCode,
         extract::{Body, Query},
         page::{Limit, List},
+        routing::routes,
     },
     ids::{ForkId, ThreadId},
     realtime::hub::Conversation,

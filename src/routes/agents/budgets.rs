@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use axum::{http::StatusCode, response::Response};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 use uuid::Uuid;
 
 use super::{St, tagged};
@@ -16,6 +16,7 @@ use crate::{
         ApiError, ErrorCode,
         extract::{Body, IfMatch, Query},
         page::ListObject,
+        routing::routes,
     },
     ids::{AgentId, IdError, UserId},
     server::State,

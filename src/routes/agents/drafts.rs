@@ -2,12 +2,12 @@
 
 use axum::Json;
 use serde::Deserialize;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{St, no_answer, utility_of};
 use crate::{
     auth::{Scope, WorkspaceCaller},
-    http::{ApiError, ErrorCode, extract::Body},
+    http::{ApiError, ErrorCode, extract::Body, routing::routes},
     replies::agent_draft::{self, DraftedAgent},
     responses::ResponseError,
     server::State,

@@ -1,7 +1,7 @@
 //! HTTP routes for the model for search by meaning in a workspace.
 
 use axum::{http::StatusCode, response::Response};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{St, tagged};
 use crate::{
@@ -9,6 +9,7 @@ use crate::{
     http::{
         ApiError,
         extract::{Body, IfMatch, Path},
+        routing::routes,
     },
     ids::WorkspaceId,
     meaning::{EmbeddingConnection, EmbeddingForm},

@@ -2,7 +2,7 @@
 
 use axum::{Json, http::StatusCode, response::Response};
 use serde::Deserialize;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{AgentRef, St, tagged};
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
         ApiError,
         extract::{Body, IfMatch, Path, Query},
         page::List,
+        routing::routes,
     },
     ids::WorkspaceId,
     memory::files::{self as memory_files, Paragraphs},

@@ -1,7 +1,7 @@
 //! HTTP routes for the model server of a workspace.
 
 use axum::{Json, http::StatusCode, response::Response};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{St, tagged};
 use crate::{
@@ -10,6 +10,7 @@ use crate::{
         ApiError,
         extract::{Body, IfMatch, Path},
         page::List,
+        routing::routes,
     },
     ids::WorkspaceId,
     providers::{LocalServer, ModelConnection, ModelForm},

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use axum::Json;
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::St;
 use crate::{
     auth::{Scope, WorkspaceCaller},
-    http::{ApiError, ErrorCode, extract::Body},
+    http::{ApiError, ErrorCode, extract::Body, routing::routes},
     model::Provider,
     providers::Tested,
     replies::retry::Failure,

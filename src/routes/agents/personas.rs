@@ -2,7 +2,7 @@
 
 use axum::{Json, http::StatusCode, response::Response};
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{St, list_of_versions, no_answer, tagged, utility_of, version_before};
 use crate::{
@@ -19,6 +19,7 @@ use crate::{
         ApiError,
         extract::{Body, IfMatch, NoFields, Path, Query},
         page::{Limit, List, PageQuery},
+        routing::routes,
     },
     ids::PersonaId,
     replies::persona,

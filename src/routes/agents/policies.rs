@@ -1,7 +1,7 @@
 //! HTTP routes for workspace policies and sandbox policies.
 
 use axum::{Json, http::StatusCode, response::Response};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{St, tagged};
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
         ApiError,
         extract::{Body, IfMatch, Path},
         page::List,
+        routing::routes,
     },
     ids::{SandboxPolicyId, WorkspaceId},
     server::State,

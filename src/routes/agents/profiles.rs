@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{AgentRef, St, add_runtime, answer, sources::SourceSeen, tagged, task_context};
 use crate::{
@@ -29,6 +29,7 @@ use crate::{
         ApiError, ErrorCode,
         extract::{Body, IfMatch, NoFields, Query},
         page::{Limit, List, PageQuery},
+        routing::routes,
         unsent::ReadOnly,
     },
     ids::{AgentId, TaskId},

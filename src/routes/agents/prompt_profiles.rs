@@ -1,7 +1,7 @@
 //! HTTP routes for the reply styles of a workspace.
 
 use axum::{http::StatusCode, response::Response};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{St, tagged};
 use crate::{
@@ -14,6 +14,7 @@ use crate::{
     http::{
         ApiError,
         extract::{Body, IfMatch},
+        routing::routes,
     },
     server::State,
 };

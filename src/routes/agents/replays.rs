@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{AgentRef, St};
 use crate::{
@@ -15,6 +15,7 @@ use crate::{
     http::{
         ApiError, ErrorCode,
         extract::{Body, Path, Query},
+        routing::routes,
         unsent::ReadOnly,
     },
     ids::{TaskId, WorkspaceId},

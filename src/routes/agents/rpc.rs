@@ -6,7 +6,7 @@
 use axum::{Extension, Json};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::St;
 use crate::{
@@ -22,6 +22,7 @@ use crate::{
     http::{
         ApiError, ErrorCode,
         extract::{Body, Path},
+        routing::routes,
         unsent::ReadOnly,
     },
     ids::{AgentId, ThreadId},

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{Json, http::StatusCode};
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{
     St,
@@ -19,6 +19,7 @@ use crate::{
         ApiError, ErrorCode,
         extract::{Body, NoFields, Path, Query},
         page::{Limit, List},
+        routing::routes,
     },
     ids::{ChannelId, RunId, ThreadId, WorkflowId},
     routes::chat::brief_reader_of,

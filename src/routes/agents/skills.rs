@@ -10,7 +10,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 use uuid::Uuid;
 
 use super::{St, tagged};
@@ -27,6 +27,7 @@ use crate::{
         error::ErrorBody,
         extract::{Body, IfMatch, Path, Query, RawBody, parse_json},
         page::{Limit, List, PageQuery},
+        routing::routes,
     },
     ids::{RepositoryId, SkillId},
     server::{State, caller::FreeDiskSpace},

@@ -6,7 +6,7 @@ use axum::{Json, http::StatusCode};
 use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{
     St,
@@ -24,6 +24,7 @@ use crate::{
     http::{
         ApiError, ErrorCode,
         extract::{Path, Query},
+        routing::routes,
     },
     ids::{
         ActionId, AgentId, ChannelId, ForkId, MemoryId, MessageId, TaskId, ThreadId, UserId,

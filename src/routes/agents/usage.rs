@@ -2,7 +2,7 @@
 
 use axum::Json;
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::St;
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     },
     chat::{ChatError, access},
     db::Conn,
-    http::{ApiError, ErrorCode, extract::Query, page::ListObject},
+    http::{ApiError, ErrorCode, extract::Query, page::ListObject, routing::routes},
     ids::{ForkId, TaskId, ThreadId, UserId},
     routes::chat::{reader_of, visible_task},
     server::State,

@@ -2,7 +2,7 @@
 
 use axum::{Json, http::StatusCode, response::Response};
 use serde::Deserialize;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{AgentRef, St, answer, list_of_versions, version_before};
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
         ApiError,
         extract::{Body, IfMatch, NoFields, Path, Query},
         page::{Limit, List},
+        routing::routes,
     },
     server::{State, caller::FreeDiskSpace},
 };

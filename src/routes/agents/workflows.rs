@@ -2,7 +2,7 @@
 
 use axum::{Json, http::StatusCode, response::Response};
 use serde::Deserialize;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{St, list_of_versions, tagged, version_before};
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
         ApiError,
         extract::{Body, IfMatch, Path, Query},
         page::{Limit, List, PageQuery},
+        routing::routes,
     },
     ids::WorkflowId,
     server::{State, caller::FreeDiskSpace},

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::St;
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
     http::{
         ApiError,
         extract::{Path, Query},
+        routing::routes,
     },
     ids::{ChannelId, WorkspaceId},
     model::estimate_tokens,

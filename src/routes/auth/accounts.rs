@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 use uuid::Uuid;
 
 use tracing::Instrument;
@@ -39,6 +39,7 @@ use crate::{
         ApiError, ErrorCode,
         extract::{Body, NoFields, Path, Query},
         page::{Limit, List, PageQuery},
+        routing::routes,
     },
     ids::{AuthEventId, IdentityProviderId, SessionId, UserId},
     patch::present,

@@ -6,7 +6,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{St, device_of, sign_in::site};
 use crate::{
@@ -28,6 +28,7 @@ use crate::{
         ApiError,
         extract::{Body, NoFields, Path},
         page::List,
+        routing::routes,
     },
     ids::{PasskeyId, UserId},
     server::{State, caller::Address},

@@ -5,7 +5,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
 };
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{St, caller_at, device_of};
 use crate::{
@@ -14,6 +14,7 @@ use crate::{
         ApiError,
         extract::{Body, Path, Query},
         page::{Limit, List, PageQuery},
+        routing::routes,
     },
     ids::ApiKeyId,
     server::{State, caller::Address},

@@ -6,7 +6,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use tracing::Instrument;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{St, device_of};
 use crate::{
@@ -15,6 +15,7 @@ use crate::{
         ApiError,
         error::ErrorBody,
         extract::{Body, NoFields, Path},
+        routing::routes,
     },
     ids::UserId,
     server::{

@@ -9,7 +9,7 @@ use axum::{
 };
 use axum_extra::extract::CookieJar;
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 use uuid::Uuid;
 
 use super::{
@@ -45,6 +45,7 @@ use crate::{
         ApiError,
         extract::{Body, Path},
         page::List,
+        routing::routes,
     },
     ids::{IdentityId, IdentityProviderId, InviteId, SessionId, UserId},
     outbound::Url,

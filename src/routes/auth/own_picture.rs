@@ -2,7 +2,7 @@
 
 use axum::Json;
 use serde::Deserialize;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{
     St,
@@ -12,7 +12,7 @@ use crate::{
     auth::{Caller, users},
     db::Conn,
     files::{self, FileError},
-    http::{ApiError, extract::Body},
+    http::{ApiError, extract::Body, routing::routes},
     ids::FileId,
     server::State,
 };

@@ -7,7 +7,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 use uuid::Uuid;
 
 use super::{
@@ -27,7 +27,7 @@ use crate::{
         sessions::SignInProof,
     },
     db::Conn,
-    http::{ApiError, extract::Body},
+    http::{ApiError, extract::Body, routing::routes},
     server::{State, caller::Address},
 };
 

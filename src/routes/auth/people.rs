@@ -8,7 +8,7 @@ use axum::{
 };
 use futures::FutureExt;
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{St, caller_at};
 use crate::{
@@ -27,6 +27,7 @@ use crate::{
         error::ErrorBody,
         extract::{Body, NoFields, Path, Query},
         page::{Limit, List, ListObject, PageQuery},
+        routing::routes,
     },
     ids::{AuditEntryId, ChannelId, InviteId, UserId, WorkspaceId},
     patch::{nullable, present},

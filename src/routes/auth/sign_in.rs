@@ -7,7 +7,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 use uuid::Uuid;
 
 use super::{
@@ -31,6 +31,7 @@ use crate::{
     http::{
         ApiError,
         extract::{Body, NoFields, Query},
+        routing::routes,
     },
     ids::{IdentityProviderId, SessionId, UserId},
     outbound::Url,

@@ -2,7 +2,7 @@
 
 use axum::{Json, http::StatusCode};
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::St;
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
         error::ErrorBody,
         extract::{Body, Path, Query},
         page::{List, PageQuery},
+        routing::routes,
     },
     ids::WorkspaceId,
     patch::present,

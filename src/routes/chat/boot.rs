@@ -2,7 +2,7 @@
 
 use axum::Json;
 use futures::FutureExt;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::St;
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     },
     db::{Conn, DbError},
     doctor::stored::StoredChecks,
-    http::ApiError,
+    http::{ApiError, routing::routes},
     ids::{UserId, WorkspaceId},
     nodes,
     server::State,

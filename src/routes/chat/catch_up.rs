@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::{Json, http::StatusCode};
 use futures::FutureExt;
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{ScannedObject, St, WhichObject, scan_for, write_for};
 use crate::{
@@ -19,6 +19,7 @@ use crate::{
         ApiError, ErrorCode,
         error::ErrorBody,
         extract::{NoFields, Path, Query},
+        routing::routes,
     },
     ids::{ChannelId, ThreadId, UserId},
     realtime::hub::Conversation,

@@ -3,7 +3,7 @@
 use axum::{Json, http::StatusCode};
 use futures::FutureExt;
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{ScannedObject, St, WhichObject, scan_for, write_for};
 use crate::{
@@ -15,6 +15,7 @@ use crate::{
         ApiError, ErrorCode,
         extract::{Body, NoFields, Path},
         page::List,
+        routing::routes,
     },
     ids::{CompactionId, ForkId, ThreadId},
     realtime::hub::Conversation,

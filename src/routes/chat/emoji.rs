@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::St;
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
         ApiError,
         extract::{Body, Query},
         page::List,
+        routing::routes,
     },
     ids::FileId,
     server::State,

@@ -8,7 +8,7 @@ use axum::{
 use futures::FutureExt;
 use serde::Deserialize;
 use tracing::Instrument;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{St, WhichObject, status_of, write_for};
 use crate::{
@@ -27,6 +27,7 @@ use crate::{
         encoding::{Compressor, EncodedJson, accepts},
         extract::{Body, NoFields, Path, Query},
         page::{Limit, List},
+        routing::routes,
     },
     ids::{ChannelId, FileId, ForkId, MessageId, TaskId, ThreadId},
     patch::present,

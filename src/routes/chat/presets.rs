@@ -2,7 +2,7 @@
 
 use axum::Json;
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{St, write_for};
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
     http::{
         ApiError,
         extract::{Body, Path, Query},
+        routing::routes,
     },
     ids::{AgentId, ForkId, ThreadId},
     realtime::hub::Conversation,

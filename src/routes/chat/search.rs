@@ -10,7 +10,7 @@ use utoipa::{
         schema::{AnyOfBuilder, Schema},
     },
 };
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::St;
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
     },
     collections::{self, CollectionError, StoreRef},
     db::Conn,
-    http::{ApiError, ErrorCode, extract::Query, page::Limit},
+    http::{ApiError, ErrorCode, extract::Query, page::Limit, routing::routes},
     ids::{ChannelId, FileId, ThreadId},
     meaning::VectorAnswer,
     server::State,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use axum::Json;
 use futures::FutureExt;
 use serde::Serialize;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 use uuid::Uuid;
 
 use super::{
@@ -16,7 +16,7 @@ use crate::{
     auth::Caller,
     chat::{ChatError, access},
     db::Conn,
-    http::{ApiError, extract::Path},
+    http::{ApiError, extract::Path, routing::routes},
     ids::TaskId,
     server::State,
     tasks::{

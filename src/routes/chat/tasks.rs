@@ -3,7 +3,7 @@
 use axum::{Json, http::StatusCode};
 use futures::FutureExt;
 use serde::Deserialize;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{St, WhichObject, write_for};
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
         ApiError, ErrorCode,
         extract::{Body, Path, Query},
         page::{Limit, List, Page, PageQuery},
+        routing::routes,
     },
     ids::{AgentId, TaskId, ThreadId},
     server::State,

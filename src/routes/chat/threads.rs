@@ -4,7 +4,7 @@ use axum::{Json, http::StatusCode};
 use futures::FutureExt;
 use serde::Deserialize;
 use tracing::Instrument;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{
     OwnFrame, ScannedObject, St, WhichObject,
@@ -28,6 +28,7 @@ use crate::{
         ApiError,
         extract::{Body, Path, Query},
         page::{Limit, List},
+        routing::routes,
     },
     ids::{AgentId, ChannelId, FileId, MessageId, ThreadId, WorkspaceId},
     patch::{nullable, present},

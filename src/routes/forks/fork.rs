@@ -3,7 +3,7 @@
 use axum::{Json, http::StatusCode};
 use futures::FutureExt;
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::St;
 use crate::{
@@ -28,6 +28,7 @@ use crate::{
         ApiError,
         extract::{Body, NoFields, Path, Query},
         page::{List, PageQuery},
+        routing::routes,
     },
     ids::{AgentId, ForkId, MessageId, ThreadId, WorkspaceId},
     patch::{nullable, present},

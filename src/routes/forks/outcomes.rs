@@ -3,7 +3,7 @@
 use axum::Json;
 use futures::FutureExt;
 use serde::Deserialize;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::St;
 use crate::{
@@ -20,6 +20,7 @@ use crate::{
         ApiError, ErrorCode,
         extract::{Body, Path, Query},
         page::{Limit, List, PageQuery},
+        routing::routes,
     },
     ids::{ActionItemId, ChannelId, UserId},
     patch::{nullable, present},

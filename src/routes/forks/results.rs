@@ -7,7 +7,7 @@ use axum::{
 };
 use futures::FutureExt;
 use serde::{Deserialize, Serialize};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::St;
 use crate::{
@@ -25,6 +25,7 @@ use crate::{
         ApiError,
         extract::{Body, IfMatch, Path, Query},
         page::{List, PageQuery},
+        routing::routes,
     },
     ids::{ForkId, ResolutionId},
     patch::present,

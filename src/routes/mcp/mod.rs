@@ -47,7 +47,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use self::{
     arguments::{corrected, parsed},
@@ -57,7 +57,7 @@ use self::{
 };
 use crate::{
     auth::{AuthError, Caller, RateClass, Scopes, WorkspaceCaller},
-    http::{ApiError, ErrorCode, extract::RawBody, unsent::ReadOnly},
+    http::{ApiError, ErrorCode, extract::RawBody, routing::routes, unsent::ReadOnly},
     server::{MCP_PATH_WITH_SLASH, State, caller::workspace_of, intake::PersonTurns},
 };
 

@@ -3,7 +3,7 @@
 use axum::{Json, http::StatusCode};
 use serde::Serialize;
 use serde_json::json;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::audited::record;
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
         ApiError, ErrorCode,
         extract::NoFields,
         page::{List, ListObject},
+        routing::routes,
     },
     routes::require_operator,
     server::State,

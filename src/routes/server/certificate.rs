@@ -3,12 +3,12 @@
 use axum::{Json, http::StatusCode};
 use serde::Serialize;
 use serde_json::json;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
     auth::{AuditAction, Scope, WorkspaceCaller, record_audit},
     db::Conn,
-    http::{ApiError, ErrorCode, error::ErrorBody, extract::NoFields},
+    http::{ApiError, ErrorCode, error::ErrorBody, extract::NoFields, routing::routes},
     routes::require_operator,
     server::{State, caller::Outgoing},
     text_enum::text_enum,

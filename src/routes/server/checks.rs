@@ -5,13 +5,13 @@ use std::sync::Arc;
 use axum::{Json, http::StatusCode};
 use serde::Serialize;
 use serde_json::json;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
     auth::{AuditAction, Scope, WorkspaceCaller, record_audit},
     db::Conn,
     doctor::{self, Check, CheckedServer, stored},
-    http::{ApiError, ErrorCode, error::ErrorBody, extract::NoFields},
+    http::{ApiError, ErrorCode, error::ErrorBody, extract::NoFields, routing::routes},
     routes::require_operator,
     server::State,
 };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::{certificate::ServerCertificate, mail::ServerMail};
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     db::{Conn, Engine},
     disk::free_bytes,
     doctor::{Check, stored::StoredChecks},
-    http::{ApiError, extract::Body},
+    http::{ApiError, extract::Body, routing::routes},
     release::{self, InstallKind},
     routes::require_operator,
     server::State,

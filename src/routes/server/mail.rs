@@ -5,13 +5,13 @@ use std::time::Instant;
 use axum::Json;
 use serde::Serialize;
 use serde_json::json;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::audited::record;
 use crate::{
     auth::{AuditAction, AuthError, WorkspaceCaller, users},
     db::{Conn, DbError},
-    http::{ApiError, error::ErrorBody, extract::NoFields},
+    http::{ApiError, error::ErrorBody, extract::NoFields, routing::routes},
     mail::{Letter, queue, sender::MailProblem},
     routes::require_operator,
     server::{State, caller::Outgoing},

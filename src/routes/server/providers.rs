@@ -7,7 +7,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use tracing::Instrument;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
     auth::{
@@ -30,6 +30,7 @@ use crate::{
         error::ErrorBody,
         extract::{Body, IfMatch, NoFields, Path},
         page::{LIMIT_MAX, List},
+        routing::routes,
     },
     ids::{IdentityProviderId, ScimTokenId},
     routes::{
