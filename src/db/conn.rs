@@ -558,7 +558,11 @@ impl Conn {
     }
 
     /// Stores the pending events and counters of the transaction.
-    pub(super) async fn store_pending(&mut self) -> Result<(), DbError> {
+    pub(super) fn store_pending(&mut self) -> BoxFuture<'_, Result<(), DbError>> {
+        Box::pin(self.store_what_is_pending())
+    }
+
+    async fn store_what_is_pending(&mut self) -> Result<(), DbError> {
         if self.pending.is_stored() {
             return Ok(());
         }
@@ -763,7 +767,7 @@ pub struct Query<'c> {
     error: Option<sqlx::Error>,
 }
 
-impl Query<'_> {
+impl<'c> Query<'c> {
     /// Makes `PostgreSQL` plan the statement for these parameter values instead of using a generic plan.
     pub fn planned_anew(mut self) -> Self {
         self.is_kept = false;
@@ -784,38 +788,41 @@ impl Query<'_> {
     /// Runs the statement and returns the number of changed rows.
     pub async fn run(self) -> Result<u64, DbError> {
         if self.conn.pending.concerns(self.sql) {
-            Box::pin(self.conn.store_pending()).await?;
+            self.conn.store_pending().await?;
         }
         self.conn.count_write();
         self.execute().await
     }
 
-    /// Runs the statement without counting it as a write of the command.
-    async fn execute(self) -> Result<u64, DbError> {
-        let Self {
-            conn,
-            sql,
-            args,
-            is_kept,
-            error,
-        } = self;
-        if let Some(e) = error {
-            return Err(e.into());
-        }
-        conn.begin_statement()?;
-        let done = match args {
-            Args::Lite(args) => conn.with_lite(move |c| c.run(sql, Some(&args))).await,
-            Args::Pg(args) => match conn.as_pg() {
-                Some(c) => {
-                    let run = sqlx::query_with(sql, args).persistent(is_kept).execute(c);
-                    within(STATEMENT_DEADLINE, run)
-                        .await
-                        .map(|r| r.rows_affected())
-                }
-                None => Err(gone()),
-            },
-        };
-        conn.end_statement(done)
+    /// Runs the statement without counting it as a write of the command. Boxed, like `fetch_into`, so that the compiler need not look
+    /// into each statement again whenever it proves that a future of a caller is `Send`, and so that these futures stay small.
+    fn execute(self) -> BoxFuture<'c, Result<u64, DbError>> {
+        Box::pin(async move {
+            let Self {
+                conn,
+                sql,
+                args,
+                is_kept,
+                error,
+            } = self;
+            if let Some(e) = error {
+                return Err(e.into());
+            }
+            conn.begin_statement()?;
+            let done = match args {
+                Args::Lite(args) => conn.with_lite(move |c| c.run(sql, Some(&args))).await,
+                Args::Pg(args) => match conn.as_pg() {
+                    Some(c) => {
+                        let run = sqlx::query_with(sql, args).persistent(is_kept).execute(c);
+                        within(STATEMENT_DEADLINE, run)
+                            .await
+                            .map(|r| r.rows_affected())
+                    }
+                    None => Err(gone()),
+                },
+            };
+            conn.end_statement(done)
+        })
     }
 
     /// Returns all rows.
@@ -830,7 +837,7 @@ impl Query<'_> {
 
     async fn read(self, rows: Box<dyn Rows>) -> Result<Box<dyn Rows>, DbError> {
         if self.conn.pending.concerns(self.sql) {
-            Box::pin(self.conn.store_pending()).await?;
+            self.conn.store_pending().await?;
         }
         if !self
             .sql
@@ -843,35 +850,37 @@ impl Query<'_> {
         self.fetch_into(rows).await
     }
 
-    async fn fetch_into(self, mut rows: Box<dyn Rows>) -> Result<Box<dyn Rows>, DbError> {
-        let Self {
-            conn,
-            sql,
-            args,
-            is_kept,
-            error,
-        } = self;
-        if let Some(e) = error {
-            return Err(e.into());
-        }
-        conn.begin_statement()?;
-        let rows = match args {
-            Args::Lite(args) => {
-                let read = move |c: &mut SqliteConnection| {
-                    c.each(sql, Some(&args), is_kept, &mut |row| rows.add_lite(row))?;
-                    Ok(rows)
-                };
-                conn.with_lite(read).await
+    fn fetch_into(self, mut rows: Box<dyn Rows>) -> BoxFuture<'c, Result<Box<dyn Rows>, DbError>> {
+        Box::pin(async move {
+            let Self {
+                conn,
+                sql,
+                args,
+                is_kept,
+                error,
+            } = self;
+            if let Some(e) = error {
+                return Err(e.into());
             }
-            // Boxed, so that the future of every read stays small.
-            Args::Pg(args) => Box::pin(conn.fetch_pg(sql, args, is_kept))
-                .await
-                .and_then(|found| {
-                    found.iter().try_for_each(|row| rows.add_pg(row))?;
-                    Ok(rows)
-                }),
-        };
-        conn.end_statement(rows)
+            conn.begin_statement()?;
+            let rows = match args {
+                Args::Lite(args) => {
+                    let read = move |c: &mut SqliteConnection| {
+                        c.each(sql, Some(&args), is_kept, &mut |row| rows.add_lite(row))?;
+                        Ok(rows)
+                    };
+                    conn.with_lite(read).await
+                }
+                Args::Pg(args) => {
+                    let found = conn.fetch_pg(sql, args, is_kept).await;
+                    found.and_then(|found| {
+                        found.iter().try_for_each(|row| rows.add_pg(row))?;
+                        Ok(rows)
+                    })
+                }
+            };
+            conn.end_statement(rows)
+        })
     }
 
     /// Returns the first row, if any.

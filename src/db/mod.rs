@@ -35,6 +35,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::future::BoxFuture;
 use sqlx::{Postgres, pool::PoolConnection, postgres::PgListener};
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -232,10 +233,14 @@ impl Db {
     }
 
     /// Connection for a single read, or for a few reads that use an index and a limit.
-    pub async fn read(&self) -> Result<Conn, DbError> {
-        Ok(match &*self.readers {
-            Readers::Lite { fast, .. } => Conn::lite(fast.acquire().await?),
-            Readers::Pg { fast, .. } => Conn::pg_reader(fast).await?,
+    ///
+    /// Boxed, like `Query::execute`.
+    pub fn read(&self) -> BoxFuture<'_, Result<Conn, DbError>> {
+        Box::pin(async {
+            Ok(match &*self.readers {
+                Readers::Lite { fast, .. } => Conn::lite(fast.acquire().await?),
+                Readers::Pg { fast, .. } => Conn::pg_reader(fast).await?,
+            })
         })
     }
 
@@ -274,15 +279,19 @@ impl Db {
     }
 
     /// Like `read`, but all reads see the same state of the database, until the connection is dropped.
-    pub async fn snapshot(&self) -> Result<Conn, DbError> {
-        match &*self.readers {
-            Readers::Lite { fast, .. } => Ok(Conn::lite(fast.acquire().await?.in_transaction())),
-            Readers::Pg { fast, .. } => {
-                let mut c = Conn::pg_reader(fast).await?;
-                c.begin_snapshot().await?;
-                Ok(c)
+    pub fn snapshot(&self) -> BoxFuture<'_, Result<Conn, DbError>> {
+        Box::pin(async {
+            match &*self.readers {
+                Readers::Lite { fast, .. } => {
+                    Ok(Conn::lite(fast.acquire().await?.in_transaction()))
+                }
+                Readers::Pg { fast, .. } => {
+                    let mut c = Conn::pg_reader(fast).await?;
+                    c.begin_snapshot().await?;
+                    Ok(c)
+                }
             }
-        }
+        })
     }
 
     /// Connection for a search, a list, or another read of several statements. All statements see the same state of the database. No
@@ -292,19 +301,21 @@ impl Db {
     /// # Errors
     /// `Busy` if the lane, or the share of the person or workspace, is not available in time. Statements fail with `TooSlow` after
     /// the deadline.
-    pub async fn scan(&self, share: Share) -> Result<Conn, DbError> {
-        match &*self.readers {
-            Readers::Lite { slow, .. } => Ok(Conn::lite(slow.acquire(share).await?)),
-            Readers::Pg {
-                fast, slow, lane, ..
-            } => {
-                let permit = lane.enter(share).await?;
-                let c = Conn::pg_reader(slow).await?;
-                let mut c = c.in_lane(permit, fast.pool.clone());
-                c.begin_snapshot().await?;
-                Ok(c)
+    pub fn scan(&self, share: Share) -> BoxFuture<'_, Result<Conn, DbError>> {
+        Box::pin(async move {
+            match &*self.readers {
+                Readers::Lite { slow, .. } => Ok(Conn::lite(slow.acquire(share).await?)),
+                Readers::Pg {
+                    fast, slow, lane, ..
+                } => {
+                    let permit = lane.enter(share).await?;
+                    let c = Conn::pg_reader(slow).await?;
+                    let mut c = c.in_lane(permit, fast.pool.clone());
+                    c.begin_snapshot().await?;
+                    Ok(c)
+                }
             }
-        }
+        })
     }
 
     /// Checks whether every writer can currently store something. Probes the writers at most every 2 s.
@@ -334,13 +345,13 @@ impl Db {
     ///
     /// # Errors
     /// Errors from the command, in which case none of its changes are stored, or a `DbError` if the command could not be committed.
-    pub async fn write<T, E, F>(&self, key: Uuid, command: F) -> Result<T, E>
+    pub fn write<T, E, F>(&self, key: Uuid, command: F) -> impl Future<Output = Result<T, E>>
     where
         T: Send + 'static,
         E: From<DbError> + Send + 'static,
         F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
     {
-        self.writers.write(Slot::of(key), command).await
+        self.writers.write(Slot::of(key), command)
     }
 
     /// Like `write`, but the command waits in `turn` instead of the turn of its key. `turn` is a person, or nil for all commands
@@ -349,13 +360,18 @@ impl Db {
     ///
     /// # Errors
     /// Same as `write`.
-    pub async fn write_in_turn<T, E, F>(&self, turn: Uuid, key: Uuid, command: F) -> Result<T, E>
+    pub fn write_in_turn<T, E, F>(
+        &self,
+        turn: Uuid,
+        key: Uuid,
+        command: F,
+    ) -> impl Future<Output = Result<T, E>>
     where
         T: Send + 'static,
         E: From<DbError> + Send + 'static,
         F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
     {
-        self.writers.write(Slot { turn, key }, command).await
+        self.writers.write(Slot { turn, key }, command)
     }
 
     /// Deletes expired rows in several transactions, and returns whether there were any. `find` checks whether there are any rows, so

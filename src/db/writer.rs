@@ -14,6 +14,7 @@
 //! `PostgreSQL`, each workspace has a batch in turn.
 
 use std::{
+    any::Any,
     cell::{Cell, RefCell},
     panic::AssertUnwindSafe,
     sync::Arc,
@@ -74,67 +75,75 @@ pub type Listener = Arc<dyn Fn(Vec<CommitSignal>) + Send + Sync>;
 /// A transaction of this workspace was committed, but its signals were lost with the connection.
 pub struct LostSignals(pub Uuid);
 
-trait Job: Send {
-    fn key(&self) -> Uuid;
-    /// Span of the request or task that issued the command, for log lines about it.
-    fn span(&self) -> &Span;
-    fn requested_at(&self) -> Instant;
-    /// Runs the command. Returns true if it succeeded.
+/// Result of a command: a `Result<T, E>` whose types only its caller knows.
+type Outcome = Box<dyn Any + Send>;
+
+/// A command without its types: code that runs commands is compiled once, and not for each of them.
+trait Command: Send {
+    /// Runs the command, and keeps its result. Returns true if it succeeded.
     fn run<'a>(&'a self, c: &'a mut Conn) -> LocalBoxFuture<'a, bool>;
     /// Replaces the result with `error`.
     fn fail(&self, error: DbError);
-    fn answer(self: Box<Self>);
+    fn into_outcome(self: Box<Self>) -> Outcome;
 }
 
-struct Command<F, T, E> {
-    key: Uuid,
+struct Typed<F, T, E> {
     command: F,
-    span: Span,
-    requested_at: Instant,
     outcome: RefCell<Option<Result<T, E>>>,
-    reply: oneshot::Sender<Result<T, E>>,
 }
 
-impl<F, T, E> Job for Command<F, T, E>
+impl<F, T, E> Command for Typed<F, T, E>
 where
     T: Send + 'static,
     E: From<DbError> + Send + 'static,
     F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
 {
-    fn key(&self) -> Uuid {
-        self.key
-    }
-
-    fn span(&self) -> &Span {
-        &self.span
-    }
-
-    fn requested_at(&self) -> Instant {
-        self.requested_at
-    }
-
     fn run<'a>(&'a self, c: &'a mut Conn) -> LocalBoxFuture<'a, bool> {
-        let run = async move {
-            let done = AssertUnwindSafe((self.command)(c)).catch_unwind().await;
-            let outcome = done.unwrap_or_else(|_| Err(DbError::Panicked.into()));
+        Box::pin(async move {
+            let outcome = (self.command)(c).await;
             let succeeded = outcome.is_ok();
             *self.outcome.borrow_mut() = Some(outcome);
             succeeded
-        };
-        Box::pin(run.instrument(self.span.clone()))
+        })
     }
 
     fn fail(&self, error: DbError) {
         *self.outcome.borrow_mut() = Some(Err(error.into()));
     }
 
-    fn answer(self: Box<Self>) {
-        let outcome = self
-            .outcome
-            .into_inner()
-            .unwrap_or_else(|| Err(DbError::Closed.into()));
+    fn into_outcome(self: Box<Self>) -> Outcome {
+        let closed = || Err::<T, E>(DbError::Closed.into());
+        Box::new(self.outcome.into_inner().unwrap_or_else(closed))
+    }
+}
+
+struct Job {
+    key: Uuid,
+    command: Box<dyn Command>,
+    /// Span of the request or task that issued the command, for log lines about it.
+    span: Span,
+    requested_at: Instant,
+    reply: oneshot::Sender<Outcome>,
+}
+
+impl Job {
+    /// Runs the command. Returns true if it succeeded.
+    async fn run(&self, c: &mut Conn) -> bool {
+        let run = AssertUnwindSafe(self.command.run(c)).catch_unwind();
+        let done = run.instrument(self.span.clone()).await;
+        done.unwrap_or_else(|_| {
+            self.command.fail(DbError::Panicked);
+            false
+        })
+    }
+
+    fn fail(&self, error: DbError) {
+        self.command.fail(error);
+    }
+
+    fn answer(self) {
         // The caller may be gone (canceled request); the write is committed anyway.
-        drop(self.reply.send(outcome));
+        drop(self.reply.send(self.command.into_outcome()));
     }
 }
 
@@ -153,7 +162,7 @@ impl Source {
 }
 
 pub(super) struct Writers {
-    queues: Vec<Arc<WriteQueue<Box<dyn Job>>>>,
+    queues: Vec<Arc<WriteQueue<Job>>>,
     threads: std::sync::Mutex<Vec<std::thread::JoinHandle<()>>>,
     engine: Engine,
     /// Number of writers without a connection.
@@ -261,7 +270,11 @@ impl Writers {
         self.queues.iter().map(|queue| queue.queued()).sum()
     }
 
-    pub(super) async fn write<T, E, F>(&self, slot: Slot, command: F) -> Result<T, E>
+    pub(super) fn write<T, E, F>(
+        &self,
+        slot: Slot,
+        command: F,
+    ) -> impl Future<Output = Result<T, E>>
     where
         T: Send + 'static,
         E: From<DbError> + Send + 'static,
@@ -269,7 +282,7 @@ impl Writers {
     {
         // The last bits of a v7 UUID are random.
         let n = usize::try_from(slot.key.as_u128() & 0xffff).unwrap_or(0) % self.queues.len();
-        self.write_with(n, slot, command).await
+        self.write_with(n, slot, command)
     }
 
     async fn write_with<T, E, F>(&self, n: usize, slot: Slot, command: F) -> Result<T, E>
@@ -278,24 +291,37 @@ impl Writers {
         E: From<DbError> + Send + 'static,
         F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
     {
+        let outcome = RefCell::new(None);
+        let command = Box::new(Typed { command, outcome });
+        let outcome = self.submit(n, slot, command).await?;
+        let outcome = outcome.downcast().map_err(|_| DbError::Closed)?;
+        *outcome
+    }
+
+    /// Queues a command, and returns its result.
+    async fn submit(
+        &self,
+        n: usize,
+        slot: Slot,
+        command: Box<dyn Command>,
+    ) -> Result<Outcome, DbError> {
         let (reply, mut answer) = oneshot::channel();
-        let job = Command {
+        let job = Job {
             key: slot.key,
             command,
             span: Span::current(),
             requested_at: Instant::now(),
-            outcome: RefCell::new(None),
             reply,
         };
-        let answered = match self.queues[n].push(slot, Box::new(job))? {
+        let answered = match self.queues[n].push(slot, job)? {
             None => answer.await,
             Some(outside) => match tokio::time::timeout(QUEUE_WITHIN, &mut answer).await {
                 Ok(answered) => answered,
-                Err(_) if outside.leave() => return Err(DbError::Busy.into()),
+                Err(_) if outside.leave() => return Err(DbError::Busy),
                 Err(_) => answer.await,
             },
         };
-        answered.map_err(|_| DbError::Closed)?
+        answered.map_err(|_| DbError::Closed)
     }
 
     pub(super) async fn checkpoint(&self) -> Result<(), DbError> {
@@ -356,7 +382,7 @@ impl Truncation {
     }
 
     /// Returns the next round of the queue, or an empty one when it is time for another attempt to truncate the log.
-    async fn next_round(&self, queue: &Served<Box<dyn Job>>) -> Option<Round<Box<dyn Job>>> {
+    async fn next_round(&self, queue: &Served<Job>) -> Option<Round<Job>> {
         let Some(again_at) = self.again_at else {
             return queue.next().await;
         };
@@ -406,7 +432,7 @@ struct Writer {
 }
 
 impl Writer {
-    async fn run(self, queue: Served<Box<dyn Job>>) {
+    async fn run(self, queue: Served<Job>) {
         let mut truncation = Truncation::default();
         while let Some(round) = truncation.next_round(&queue).await {
             if !round.jobs.is_empty() {
@@ -462,7 +488,7 @@ impl Writer {
     }
 
     /// Runs jobs in one transaction, and returns those for which there was no time.
-    async fn run_batch(&self, mut jobs: Vec<Box<dyn Job>>) -> Vec<Box<dyn Job>> {
+    async fn run_batch(&self, mut jobs: Vec<Job>) -> Vec<Job> {
         let mut rest = Vec::new();
         let stored = self.try_batch(&mut jobs, &mut rest).await;
         BATCH_SIZE.record(f64_from(jobs.len()));
@@ -481,7 +507,7 @@ impl Writer {
         left
     }
 
-    fn finish(&self, jobs: Vec<Box<dyn Job>>, notices: Vec<CommitSignal>) {
+    fn finish(&self, jobs: Vec<Job>, notices: Vec<CommitSignal>) {
         if !notices.is_empty() {
             (self.listener)(notices);
         }
@@ -512,10 +538,10 @@ impl Writer {
     /// or the outcome is unknown.
     async fn try_batch(
         &self,
-        jobs: &mut Vec<Box<dyn Job>>,
-        rest: &mut Vec<Box<dyn Job>>,
+        jobs: &mut Vec<Job>,
+        rest: &mut Vec<Job>,
     ) -> Result<Vec<CommitSignal>, Failed> {
-        let key = jobs.first().map(|job| job.key()).unwrap_or_default();
+        let key = jobs.first().map(|job| job.key).unwrap_or_default();
         let mut c = self.begin(key).await.map_err(|error| {
             note_retry(&state_of(&error));
             Failed {
@@ -532,7 +558,7 @@ impl Writer {
             }
             run += 1;
             let (writes, notices) = (c.writes, c.notices.len());
-            if run_watched(job.as_ref(), &mut c).await {
+            if run_watched(job, &mut c).await {
                 continue;
             }
             let harmless = c.writes == writes && !c.failed;
@@ -583,7 +609,7 @@ impl Writer {
     }
 
     /// Runs each job in its own transaction, so that failures do not affect other jobs. Returns those for which there was no time.
-    async fn run_each(&self, jobs: Vec<Box<dyn Job>>) -> Vec<Box<dyn Job>> {
+    async fn run_each(&self, jobs: Vec<Job>) -> Vec<Job> {
         let started = Instant::now();
         let (mut jobs, mut away) = (jobs.into_iter(), None);
         for job in jobs.by_ref() {
@@ -603,14 +629,14 @@ impl Writer {
 
     /// Runs a job in its own transaction, and repeats it after transient failures. Returns the last error if the database does not
     /// respond.
-    async fn run_one(&self, job: Box<dyn Job>) -> Option<String> {
+    async fn run_one(&self, job: Job) -> Option<String> {
         let repeat_within = match self.engine {
             Engine::Sqlite => SQLITE_REPEAT_DEADLINE,
             Engine::Postgres => REPEAT_DEADLINE,
         };
         let mut delay = Duration::from_millis(20);
         for attempt in 1_u32.. {
-            let outcome = self.try_one(job.as_ref()).await;
+            let outcome = self.try_one(&job).await;
             match outcome {
                 Ok(notices) => {
                     self.finish(vec![job], notices);
@@ -626,9 +652,9 @@ impl Writer {
                     return None;
                 }
                 Err(OneFailed::Retry(error, _))
-                    if job.requested_at().elapsed() + delay >= repeat_within =>
+                    if job.requested_at.elapsed() + delay >= repeat_within =>
                 {
-                    job.span().in_scope(|| {
+                    job.span.in_scope(|| {
                         tracing::error!(error = %error, attempts = attempt, "a write failed");
                     });
                     let text = error.to_string();
@@ -638,7 +664,7 @@ impl Writer {
                 }
                 Err(OneFailed::Retry(error, state)) => {
                     note_retry(&state);
-                    job.span().in_scope(|| {
+                    job.span.in_scope(|| {
                         tracing::warn!(error = %error, sqlstate = state, attempt, "retrying a write");
                     });
                     tokio::time::sleep(delay).await;
@@ -649,8 +675,8 @@ impl Writer {
         None
     }
 
-    async fn try_one(&self, job: &dyn Job) -> Result<Vec<CommitSignal>, OneFailed> {
-        let begun = self.begin(job.key()).await;
+    async fn try_one(&self, job: &Job) -> Result<Vec<CommitSignal>, OneFailed> {
+        let begun = self.begin(job.key).await;
         let mut c = begun.map_err(|error| {
             let state = state_of(&error);
             OneFailed::Retry(error, state)
@@ -690,13 +716,13 @@ impl Writer {
     /// `run_each`.
     async fn settle(
         &self,
-        jobs: Vec<Box<dyn Job>>,
+        jobs: Vec<Job>,
         marker: Option<&CommitMarker>,
         error: Option<DbError>,
-    ) -> Vec<Box<dyn Job>> {
+    ) -> Vec<Job> {
         let error = error.map_or_else(|| "the connection was lost".to_owned(), |e| e.to_string());
         for job in &jobs {
-            job.span()
+            job.span
                 .in_scope(|| tracing::warn!(error, "the outcome of a commit is unknown"));
         }
         let committed = match marker {
@@ -762,22 +788,22 @@ fn note_retry(state: &str) {
 }
 
 /// Runs a command, and logs it if it is slow and therefore delays the batch.
-async fn run_watched(job: &dyn Job, c: &mut Conn) -> bool {
+async fn run_watched(job: &Job, c: &mut Conn) -> bool {
     let started = Instant::now();
     let succeeded = job.run(c).await;
     let took = started.elapsed();
     if took >= SLOW {
-        job.span().in_scope(|| {
+        job.span.in_scope(|| {
             tracing::warn!(duration_ms = telemetry::ms(took), "slow write command");
         });
     }
     succeeded
 }
 
-fn tell_of_slow_commit(jobs: &[Box<dyn Job>], took: Duration) {
+fn tell_of_slow_commit(jobs: &[Job], took: Duration) {
     if took >= SLOW {
         for job in jobs {
-            job.span().in_scope(|| {
+            job.span.in_scope(|| {
                 tracing::warn!(
                     duration_ms = telemetry::ms(took),
                     commands = jobs.len(),

@@ -7,6 +7,7 @@ use axum::{
     http::{HeaderMap, Method, StatusCode, header, request::Parts},
 };
 use axum_extra::extract::CookieJar;
+use futures::FutureExt;
 use tracing::Instrument;
 
 use super::{MCP_PATH, MCP_PATH_WITH_SLASH, State, is_collection_upload, is_mcp, is_sync};
@@ -185,7 +186,7 @@ impl FromRequestParts<State> for Caller {
         }
         let token = token_of(&parts.headers);
         let shown = token.is_some();
-        let found = match person_or_bot(state, token).await {
+        let found = match person_or_bot(state, token).boxed().await {
             Ok(caller) if caller.bot().is_some() && !is_for_bots(parts) => {
                 Err(AuthError::NotForBots)
             }
@@ -272,7 +273,7 @@ impl FromRequestParts<State> for WorkspaceCaller {
 
     async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, ApiError> {
         let caller = Caller::from_request_parts(parts, state).await?;
-        let workspace = workspace_of(state, &parts.headers, &caller).await?;
+        let workspace = workspace_of(state, &parts.headers, &caller).boxed().await?;
         Ok(Self { caller, workspace })
     }
 }
