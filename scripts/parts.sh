@@ -3,9 +3,9 @@
 # they should take on two cores; a target that takes half as long again is named in the first line of the table, and fails nothing.
 #
 # Unless all tests run on PostgreSQL, this is a run for a change: OPENVIBE_TEST_SAMPLE is the commit, which chooses a third of the tests of
-# crashes, the order of 14 minutes of API tests (scripts/cargo-test.sh), a third of those on PostgreSQL (scripts/select-tests.py), six minutes
-# of browser tests (web/e2e/lib/run.mjs), and the operations whose limits are tested (tests/fuzz/run.py). Set it to nothing to run all of
-# them. Shortly before OPENVIBE_TEST_UNTIL, in seconds since 1970, API tests and browser tests no longer begin; by default, an hour from now.
+# crashes, the order of 14 minutes of API tests (scripts/cargo-test.sh), a third of those on PostgreSQL (scripts/select-tests.py), and six
+# minutes of browser tests (web/e2e/lib/run.mjs). Set it to nothing to run all of them. Shortly before OPENVIBE_TEST_UNTIL, in seconds since
+# 1970, API tests and browser tests no longer begin; by default, an hour from now.
 #
 #   scripts/parts.sh compile:6 test-sqlite:5
 set -euo pipefail

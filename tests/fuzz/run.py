@@ -8,14 +8,11 @@ each responds with 2xx at least once. The server is target/debug/openvibe (or OP
 workspace has a model that calls tools (model.py).
 
     run.py [key|session|nobody ...]     SEED, CASES (per operation), and ONLY (a path prefix) configure a run.
-
-If OPENVIBE_TEST_SAMPLE is set, it chooses a third of the operations, and only their fields are tested at every limit.
 """
 
 import collections
 import concurrent.futures
 import copy
-import hashlib
 import json
 import os
 import random
@@ -35,7 +32,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SEED = os.environ.get("SEED") or str(random.randrange(1_000_000))
 CASES = os.environ.get("CASES", "12")
 ONLY = os.environ.get("ONLY", "")
-SAMPLE = os.environ.get("OPENVIBE_TEST_SAMPLE")
 SCOPES = ["chat:read", "chat:write", "workspace:admin"] + [
     f"agents:{what}" for what in ("read", "write", "delete", "admin", "use")
 ]
@@ -287,8 +283,6 @@ def is_swept(who, name, operation):
     the one with the lowest sufficient access."""
     if name in SAME_FORM and int(CASES) < 20:
         return False
-    if SAMPLE and hashlib.sha256((SAMPLE + name).encode()).digest()[0] % 3 != 0:
-        return False
     accepted = {name for requirement in operation["security"] for name in requirement}
     needs = "key" if "key" in accepted else "session" if "session" in accepted else "nobody"
     return who == needs
@@ -388,7 +382,6 @@ def run(who):
                 wrong.append(f"the run lost its session: {e}")
             # Two runs write at the same time, so each report is printed in one piece.
             title = f"== as {who if who == 'nobody' else f'an admin with a {who}'}, seed {SEED}, {CASES} cases each"
-            title += f", sample {SAMPLE}" if SAMPLE else ""
             print(f"{title}\n{done.stdout}\n   {time.monotonic() - began:.0f} s", flush=True)
             counts = Path(directory, "counts.json")
             return wrong, json.loads(counts.read_text()) if counts.exists() else {}
