@@ -287,6 +287,11 @@ test('at 390 px: channel, drawer, thread, long press, no horizontal scrolling', 
     .getByRole('link', { name: /Friday or Monday/ })
     .click();
   await message(page, 'The fair is on').waitFor();
+  // Rows lie on one another until the list has measured them.
+  await page.waitForFunction(() => {
+    const rows = [...document.querySelectorAll('main article')].map((row) => row.getBoundingClientRect());
+    return rows.length > 1 && rows.every((row, n) => n === 0 || row.top >= rows[n - 1].bottom - 1);
+  });
   await accessible(page, 'a thread at 390 px');
   await page.getByRole('region', { name: 'Messages', exact: true }).hover();
   await page.mouse.wheel(0, -5000);
