@@ -44,6 +44,7 @@ pub enum Credential {
         id: ApiKeyId,
         workspace: WorkspaceId,
         scopes: Scopes,
+        expires_at: Option<Timestamp>,
     },
 }
 
@@ -123,6 +124,14 @@ impl Caller {
         match &self.credential {
             Credential::Session(_) => None,
             Credential::Key { id, .. } => Some(*id),
+        }
+    }
+
+    /// Time from which the key is no longer valid; `None` for a session, which is extended while it is used.
+    pub fn key_expires_at(&self) -> Option<Timestamp> {
+        match &self.credential {
+            Credential::Session(_) => None,
+            Credential::Key { expires_at, .. } => *expires_at,
         }
     }
 

@@ -508,6 +508,7 @@ mod tests {
                 id: ApiKeyId::new(),
                 workspace: WorkspaceId::new(),
                 scopes: Scopes::default(),
+                expires_at: None,
             },
             ..session(user)
         }

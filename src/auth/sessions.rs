@@ -193,6 +193,7 @@ async fn find_turn(c: &mut Conn, key: &str) -> Result<FoundCaller, AuthError> {
                 id: ApiKeyId(task.0),
                 workspace,
                 scopes: Scopes(BTreeSet::from([Scope::AgentsUse])),
+                expires_at: None,
             },
             reach: RouteReach::Members,
             turn: Some(task),
@@ -225,6 +226,7 @@ fn person_with_key(row: KeyRow) -> Result<FoundCaller, AuthError> {
         id: row.id,
         workspace: row.workspace_id,
         scopes: row.scopes.0,
+        expires_at: row.expires_at,
     };
     Ok(FoundCaller {
         caller: Caller {
@@ -263,6 +265,7 @@ fn bot_with_key(row: BotKeyRow) -> Result<FoundCaller, AuthError> {
                 id: row.id,
                 workspace: row.workspace_id,
                 scopes: row.scopes.0,
+                expires_at: None,
             },
             reach: RouteReach::Members,
             turn: None,

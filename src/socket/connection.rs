@@ -1,10 +1,19 @@
 //! The connection of a socket, its limits, and its close codes.
 
-use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use axum::extract::ws::{Message as Frame, Utf8Bytes, WebSocket};
 use futures::SinkExt;
-use tokio::{sync::mpsc, time::Interval};
+use tokio::{
+    sync::mpsc,
+    time::{Interval, Sleep},
+};
 
 use crate::{
     auth::{ActorSnapshot, Caller, Token},
@@ -67,6 +76,8 @@ pub(super) struct Connection {
     pub(super) socket: Arc<Socket>,
     pub(super) queue: mpsc::Receiver<Outgoing>,
     pub(super) tick: Interval,
+    /// Ends when the key expires; `None` if it does not, and after that.
+    pub(super) expiry: Option<Pin<Box<Sleep>>>,
     /// True if the next poll checks the network before the queue.
     pub(super) network_first: bool,
     /// Highest sequence number sent; queued events up to it are skipped.

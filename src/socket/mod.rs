@@ -25,6 +25,7 @@ use tracing::Instrument;
 
 use crate::{
     auth::{Caller, Credential, SocketPermit},
+    db::now,
     http::{ApiError, ErrorCode, meter::BytesTaken, requests::RequestId},
     realtime::hub::{Close, Outgoing, SocketOwner},
     server::{State, caller::token_of},
@@ -126,6 +127,7 @@ async fn serve(mut ws: WebSocket, state: State, opening: Opening, caller: Caller
             if state.shutdown.is_cancelled() {
                 socket.close(Close::GoingAway);
             }
+            let expires_at = caller.key_expires_at();
             let mut connection = Connection {
                 ws,
                 state: state.clone(),
@@ -137,6 +139,7 @@ async fn serve(mut ws: WebSocket, state: State, opening: Opening, caller: Caller
                 socket,
                 queue,
                 tick: tokio::time::interval_at(Instant::now() + TICK, TICK),
+                expiry: expires_at.map(|at| Box::pin(tokio::time::sleep(at.since(now())))),
                 network_first: false,
                 cursor: 0,
                 malformed: 0,
@@ -308,6 +311,12 @@ impl Connection {
     fn poll_others(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         if self.tick.poll_tick(cx).is_ready() {
             return Poll::Ready(Event::Tick);
+        }
+        if let Some(expiry) = &mut self.expiry
+            && expiry.as_mut().poll(cx).is_ready()
+        {
+            self.expiry = None;
+            return Poll::Ready(Event::Doubted);
         }
         self.ws.poll_next_unpin(cx).map(|frame| {
             self.network_first = false;

@@ -343,6 +343,20 @@ async fn an_expired_key_is_rejected() {
 }
 
 #[tokio::test]
+async fn a_socket_closes_when_its_key_expires() {
+    let t = team().await;
+    let form = json!({"name": "short", "scopes": ["chat:read"], "expires_in_s": 2});
+    let key = t.bo.post("/v1/api-keys", form).await.is(201);
+    let mut socket = t.bo.with_key(&text(&key, "/key")).socket().await;
+    assert_eq!(socket.closed().await, 4001);
+    let heartbeats = socket.drained();
+    let heartbeats = heartbeats
+        .iter()
+        .filter(|frame| frame["type"] == "heartbeat");
+    assert_eq!(heartbeats.count(), 0, "the access was checked before that");
+}
+
+#[tokio::test]
 async fn a_user_in_several_workspaces_has_keys_in_each() {
     let t = team().await;
     let second = id(&t
