@@ -19,6 +19,8 @@ use crate::{
     text_enum::text_enum,
 };
 
+/// `Retry-After` in seconds of refusals with status 429 that do not know how long to wait.
+const REFUSED_FOR_S: u64 = 5;
 /// `Retry-After` in seconds while the server is unavailable.
 const UNAVAILABLE_FOR_S: u64 = 2;
 /// `Retry-After` in seconds while the disk has little free space.
@@ -139,7 +141,7 @@ impl ApiError {
             code,
             message,
             param: None,
-            retry_after_s: None,
+            retry_after_s: (status == StatusCode::TOO_MANY_REQUESTS).then_some(REFUSED_FOR_S),
             current: None,
             next_step: None,
             is_logged: false,

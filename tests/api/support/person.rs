@@ -103,6 +103,11 @@ impl Reply {
         };
         assert_eq!(error["type"], kind, "{}: {}", self.what, self.text);
         assert!(!text(error, "/message").is_empty());
+        if status == 429 {
+            let seconds = self.header("retry-after").expect("a time to wait");
+            assert!(seconds.parse::<u64>().unwrap() >= 1, "{seconds}");
+            assert_eq!(error["retry_after_s"].to_string(), seconds);
+        }
         text(error, "/code")
     }
 
