@@ -137,6 +137,7 @@ text_enum! {
         ModelUnavailable = "model_unavailable",
         NameTaken = "name_taken",
         NeverRuns = "never_runs",
+        NoBackup = "no_backup",
         NoBackupPlace = "no_backup_place",
         NoDraft = "no_draft",
         NoImage = "no_image",

@@ -40,6 +40,8 @@ pub enum BackupFault {
     NoPlace,
     #[error("a backup or a test of one is running: try again when it has ended")]
     Running,
+    #[error("there is no backup yet: make one first")]
+    NoBackup,
     #[error(transparent)]
     Db(#[from] DbError),
     #[error("{0:#}")]
@@ -87,6 +89,20 @@ pub async fn begin(state: &State) -> Result<Run, BackupFault> {
     })
 }
 
+/// Begins a test of the newest backup, unless something is running on any node.
+///
+/// # Errors
+/// `NoPlace`, `Running`, `NoBackup`.
+pub async fn begin_drill(state: &State) -> Result<Run, BackupFault> {
+    let run = begin(state).await?;
+    // If the place cannot be read, the test reports that.
+    if list(state).await.is_ok_and(|found| found.is_empty()) {
+        run.cancel().await;
+        return Err(BackupFault::NoBackup);
+    }
+    Ok(run)
+}
+
 /// Lists the backups, newest first.
 ///
 /// # Errors
@@ -115,9 +131,9 @@ pub async fn list(state: &State) -> Result<Vec<ListedBackup>, BackupFault> {
     Ok(listed.collect())
 }
 
-/// Time of the next backup; `None` without a place.
+/// Time of the next backup; `None` without a place, and on a quiet copy.
 pub fn next_at(config: &Config, stored: &BackupState, started: Timestamp) -> Option<Timestamp> {
-    config.backup_to.as_ref()?;
+    config.backup_to.as_ref().filter(|_| !config.is_quiet)?;
     let history = History {
         tried_at: stored.tried_at.map(Timestamp::datetime),
         failures: stored.failures,
@@ -135,7 +151,7 @@ pub fn next_at(config: &Config, stored: &BackupState, started: Timestamp) -> Opt
 pub async fn run_forever(state: State) {
     let stored = async { BackupState::read(&mut state.db.read().await?).await };
     measure(&stored.await.unwrap_or_default());
-    if state.config.backup_to.is_none() {
+    if state.config.backup_to.is_none() || state.config.is_quiet {
         return;
     }
     let started = now();

@@ -86,6 +86,9 @@ async fn a_backup_is_published_when_it_is_complete_and_can_be_restored() {
         "{drill}"
     );
     assert_eq!(drill["name"], name.as_str());
+    let last = |server: &Value, field: &str| server["backups"]["last"][field].clone();
+    assert_eq!(last(&after, "drill_at"), Value::Null);
+    assert_eq!(last(&tested, "drill_at"), drill["at"]);
     let listed = ada.get("/v1/server/backups").await.ok();
     assert_eq!(listed["data"][0]["drilled"], true);
     let audit = ada.get("/v1/audit-log").await.ok();
@@ -96,6 +99,40 @@ async fn a_backup_is_published_when_it_is_complete_and_can_be_restored() {
     for action in ["server.backup_started", "server.drill_started"] {
         assert!(actions.iter().any(|known| known == action), "{actions:?}");
     }
+}
+
+#[tokio::test]
+async fn without_a_backup_nothing_can_be_tested() {
+    let (_app, ada, _) = with_backups().await;
+    let refused = ada.post("/v1/server/drill", json!({})).await;
+    assert_eq!(refused.refused(422), "no_backup");
+    let backups = &server(&ada).await["backups"];
+    assert!(
+        backups["running"] == false && backups["drill"].is_null(),
+        "{backups}"
+    );
+    run(&ada, "/v1/server/backups").await;
+    run(&ada, "/v1/server/drill").await;
+}
+
+#[tokio::test]
+async fn a_quiet_copy_makes_no_backups_by_itself() {
+    let place = TestDatabase::migrated().await;
+    let dir = place.dir.join("kept");
+    let settings = [
+        ("BACKUP_TO", dir.to_str().unwrap()),
+        ("QUIET", "on"),
+        ("RATE_LIMITS", "off"),
+    ];
+    let app = TestApp::on(place, &settings).await;
+    let ada = app.founder("Ada").await;
+    let backups = &server(&ada).await["backups"];
+    assert!(
+        backups["to"].is_string() && backups["next_at"].is_null(),
+        "{backups}"
+    );
+    run(&ada, "/v1/server/backups").await;
+    assert_eq!(names(&dir).len(), 1);
 }
 
 /// The content of a gzip file, if it is undamaged.

@@ -236,7 +236,7 @@ FRESH = {
     "POST /v1/runs/{id}/resume": _of("run"),
     "POST /v1/workflows/{id}/rollback": _of("flow"),
     "POST /v1/server/backups": lambda t: t.idle(),
-    "POST /v1/server/drill": lambda t: t.idle(),
+    "POST /v1/server/drill": lambda t: t.backup(),
     "POST /v1/tools": lambda t: {"body": {"name": t.label()}},
     "PATCH /v1/tools/{id}": _of("tool"),
     "DELETE /v1/tools/{id}": _of("tool"),

@@ -310,6 +310,13 @@ class Things:
             time.sleep(0.02)
         return {}
 
+    def backup(self):
+        """Makes a backup, and waits until nothing runs."""
+        self.idle()
+        if not self.get("/v1/server")["backups"]["last"]:
+            self.post("/v1/server/backups", {})
+        return self.idle()
+
     def label(self):
         """A name of a tool that is not in use; those are short."""
         return "t" + hashlib.sha256(self.word("tool").encode()).hexdigest()[:16]

@@ -34,6 +34,7 @@ impl From<BackupFault> for ApiError {
         let text = e.to_string();
         match e {
             BackupFault::NoPlace => Self::unprocessable(ErrorCode::NoBackupPlace, text),
+            BackupFault::NoBackup => Self::unprocessable(ErrorCode::NoBackup, text),
             BackupFault::Running => Self::new(StatusCode::CONFLICT, ErrorCode::BackupRunning, text),
             BackupFault::Db(e) => e.into(),
             BackupFault::Failed(_) => {
@@ -86,18 +87,14 @@ struct BackupBegun {
     running: bool,
 }
 
-/// Begins a run on behalf of an admin, and records that.
-async fn begin(
+/// Records a run that an admin has begun, or ends it.
+async fn recorded(
     state: &State,
     caller: WorkspaceCaller,
+    run: Run,
     action: AuditAction,
 ) -> Result<Run, ApiError> {
-    let mut c = state.db.read().await?;
-    require_operator(&mut c, &caller).await?;
-    drop(c);
-    let run = backups::begin(state).await?;
-    let recorded = record(state, caller, action, json!({})).await;
-    match recorded {
+    match record(state, caller, action, json!({})).await {
         Ok(()) => Ok(run),
         Err(e) => {
             run.cancel().await;
@@ -117,7 +114,11 @@ async fn start_backup(
     caller: WorkspaceCaller,
     _: NoFields,
 ) -> Result<(StatusCode, Json<BackupBegun>), ApiError> {
-    let run = begin(&state, caller, AuditAction::ServerBackupStarted).await?;
+    let mut c = state.db.read().await?;
+    require_operator(&mut c, &caller).await?;
+    drop(c);
+    let run = backups::begin(&state).await?;
+    let run = recorded(&state, caller, run, AuditAction::ServerBackupStarted).await?;
     state.tracker.spawn(run.back_up());
     Ok((StatusCode::ACCEPTED, Json(BackupBegun { running: true })))
 }
@@ -133,7 +134,11 @@ async fn start_drill(
     caller: WorkspaceCaller,
     _: NoFields,
 ) -> Result<(StatusCode, Json<BackupBegun>), ApiError> {
-    let run = begin(&state, caller, AuditAction::ServerDrillStarted).await?;
+    let mut c = state.db.read().await?;
+    require_operator(&mut c, &caller).await?;
+    drop(c);
+    let run = backups::begin_drill(&state).await?;
+    let run = recorded(&state, caller, run, AuditAction::ServerDrillStarted).await?;
     state.tracker.spawn(run.drill());
     Ok((StatusCode::ACCEPTED, Json(BackupBegun { running: true })))
 }

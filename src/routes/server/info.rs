@@ -60,12 +60,22 @@ struct ServerDisk {
     days_left: Option<u64>,
 }
 
+/// The newest backup.
+#[derive(Serialize, utoipa::ToSchema)]
+struct NewestBackup {
+    #[serde(flatten)]
+    backup: LastBackup,
+    /// Time at which a backup, which can be an older one, was last restored without a fault; null if the newest test found one, or
+    /// was left out.
+    drill_at: Option<Timestamp>,
+}
+
 /// Backups on a schedule.
 #[derive(Serialize, utoipa::ToSchema)]
 struct ServerBackups {
     /// Directory or bucket; null if none is configured.
     to: Option<String>,
-    last: Option<LastBackup>,
+    last: Option<NewestBackup>,
     /// Newest test of a backup.
     drill: Option<DrillResult>,
     next_at: Option<Timestamp>,
@@ -156,6 +166,8 @@ async fn read(state: &State, mut c: Conn) -> Result<ServerInfo, ApiError> {
     let search = UpdateSearch::read(&mut c).await?;
     let mail = ServerMail::read(state, &mut c).await?;
     drop(c);
+    let drill = stored.drill.as_ref();
+    let drill_at = drill.filter(|drill| drill.is_good()).map(|drill| drill.at);
     let free = free_bytes(&state.config.data_dir).ok();
     let (config, started_at) = (&state.config, telemetry::process::started_at());
     Ok(ServerInfo {
@@ -186,7 +198,7 @@ async fn read(state: &State, mut c: Conn) -> Result<ServerInfo, ApiError> {
             to: config.backup_to.as_ref().map(ToString::to_string),
             next_at: backups::next_at(config, &stored, started_at),
             running: stored.is_running(Timestamp::now()),
-            last: stored.last,
+            last: stored.last.map(|backup| NewestBackup { backup, drill_at }),
             drill: stored.drill,
             error: stored.error,
             key_copied: choices.key_copied,

@@ -4,7 +4,7 @@ import type { Backups, Certificate, ServerInfo } from '../api/server';
 
 export const backups = (x: Partial<Backups> = {}): Backups => ({
   to: '/var/backups/openvibe',
-  last: { name: 'a.ovb', at: '2026-05-06T03:30:00', bytes: 212 * 1024 ** 2 },
+  last: { name: 'a.ovb', at: '2026-05-06T03:30:00', bytes: 212 * 1024 ** 2, drill_at: null },
   drill: { name: 'a.ovb', at: '2026-05-03T04:00:00', fault: null, skipped: null },
   next_at: '2026-05-07T03:30:00',
   running: false,
