@@ -1,5 +1,10 @@
 //! Endpoints for the live events of a workspace: a WebSocket, and a list of the same events in pages.
 
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
 use axum::{
     Json,
     extract::{State as St, WebSocketUpgrade, ws::rejection::WebSocketUpgradeRejection},
@@ -43,6 +48,23 @@ pub fn router() -> OpenApiRouter<State> {
         .routes(routes!(list_events))
 }
 
+/// Minimum time between two warnings about requests for a socket that cannot become one.
+const WARNED_EVERY: Duration = Duration::from_hours(1);
+
+/// Time of the last one.
+static WARNED_AT: Mutex<Option<Instant>> = Mutex::new(None);
+
+/// Warns of a proxy that forwards requests for sockets as others.
+fn warn_of_proxy() {
+    let mut warned_at = WARNED_AT.lock().unwrap_or_else(PoisonError::into_inner);
+    if warned_at.is_none_or(|at| at.elapsed() >= WARNED_EVERY) {
+        *warned_at = Some(Instant::now());
+        tracing::warn!(
+            "a request for /v1/ws came without Upgrade: the proxy in front must forward WebSockets"
+        );
+    }
+}
+
 /// Open a WebSocket for live events
 #[utoipa::path(get, path = "/v1/ws", tag = "boot",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
@@ -56,6 +78,7 @@ async fn open_socket(
     ws: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
     let ws = ws.map_err(|e| {
+        warn_of_proxy();
         ApiError::invalid(
             ErrorCode::UpgradeRequired,
             format!("this path only accepts WebSocket connections: {e}"),

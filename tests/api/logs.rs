@@ -190,6 +190,22 @@ async fn socket_requests_are_logged_with_the_sockets_request_id() {
 }
 
 #[tokio::test]
+async fn a_proxy_that_forwards_no_websockets_is_logged_once() {
+    let (p, server, ada) = talkative(&[]).await;
+    for _ in 0..3 {
+        assert_eq!(ada.get("/v1/ws").await.refused(400), "upgrade_required");
+    }
+    end(server).await;
+    let warned = lines(&p.place);
+    let warned = warned.iter().filter(|line| {
+        line["level"] == "WARN"
+            && line["message"]
+                == "a request for /v1/ws came without Upgrade: the proxy in front must forward WebSockets"
+    });
+    assert_eq!(warned.count(), 1);
+}
+
+#[tokio::test]
 async fn a_slow_commit_is_logged_for_its_waiting_requests() {
     let settings = [
         ("LOG", "warn,openvibe=info"),
