@@ -335,6 +335,7 @@ pub struct Config {
 #[derive(Debug, Default)]
 pub struct Flags {
     pub listen: Option<String>,
+    pub domain: Option<String>,
     pub env_file: Option<PathBuf>,
     pub no_backup: bool,
 }
@@ -861,9 +862,12 @@ impl Config {
                 .filter(|name| NAMES.contains(name))?;
             Some((short.to_owned(), value))
         }));
-        if let Some(listen) = flags.listen {
-            values.insert("LISTEN".to_owned(), listen);
-        }
+        let options = [("LISTEN", flags.listen), ("DOMAIN", flags.domain)];
+        values.extend(
+            options
+                .into_iter()
+                .filter_map(|(name, value)| Some((name.to_owned(), value?))),
+        );
         let mut config = Self::from_values(values)?;
         warnings.append(&mut config.warnings);
         config.warnings = warnings;

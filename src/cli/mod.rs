@@ -82,6 +82,9 @@ struct ServeOptions {
     /// HOST:PORT to listen on; port 0 picks a free one
     #[arg(long)]
     listen: Option<String>,
+    /// NAME[,NAME] for which the server gets a certificate; the first one is the public address
+    #[arg(long)]
+    domain: Option<String>,
     #[command(flatten)]
     update: UpdateOptions,
 }
@@ -246,11 +249,14 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         serve: options,
         env_file,
     } = arguments;
-    if let (Some(_), Some(listen)) = (&command, &options.listen) {
-        anyhow::bail!("--listen {listen} belongs after the command: `serve` and `demo` have it");
+    for (option, value) in [("--listen", &options.listen), ("--domain", &options.domain)] {
+        if let (Some(_), Some(value)) = (&command, value) {
+            anyhow::bail!("{option} {value} belongs after the command: `serve` and `demo` have it");
+        }
     }
     let flags = |options: ServeOptions| Flags {
         listen: options.listen,
+        domain: options.domain,
         env_file: env_file.clone(),
         no_backup: options.update.no_backup,
     };

@@ -158,18 +158,23 @@ async fn a_command_of_root_runs_as_the_owner_of_the_data() {
 }
 
 #[tokio::test]
-async fn the_listen_address_is_an_option_of_the_server_only() {
+async fn the_listen_address_and_the_names_are_options_of_the_server_only() {
     let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
-    for arguments in [
-        &["setup-link", "--listen", "127.0.0.1:0"][..],
-        &["--listen", "127.0.0.1:0", "migrate"],
+    for (arguments, problem) in [
+        (&["setup-link", "--listen", "127.0.0.1:0"][..], "--listen"),
+        (&["--listen", "127.0.0.1:0", "migrate"], "--listen"),
+        (&["--domain", "chat.example.org", "migrate"], "--domain"),
+        (
+            &["serve", "--domain", "https://chat.example.org"],
+            "OPENVIBE_DOMAIN: `https://chat.example.org` is not a name",
+        ),
     ] {
         let output = command(&place, &model, &[])
             .args(arguments)
             .output()
             .unwrap();
         assert!(!output.status.success(), "{arguments:?}");
-        assert!(stderr(&output).contains("--listen"), "{}", stderr(&output));
+        assert!(stderr(&output).contains(problem), "{}", stderr(&output));
     }
 }
 
