@@ -355,11 +355,11 @@ pub(super) async fn open_https(
     let Some(settings) = &config.tls else {
         return Ok(None);
     };
-    let node = Arc::clone(&links.node);
+    let (node, is_quiet) = (Arc::clone(&links.node), config.is_quiet);
     let parts = acme::Parts {
         db: links.db.clone(),
         keyring: Arc::new(keyring(config)),
-        runs_jobs: Arc::new(move || node.runs_jobs()),
+        may_order: Arc::new(move || !is_quiet && node.runs_jobs()),
     };
     let keeper = CertificateKeeper::open(settings, parts).await?;
     let certificate = keeper.store().certificate();

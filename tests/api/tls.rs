@@ -217,6 +217,35 @@ async fn each_refusal_of_an_authority_is_told_with_what_to_do() {
 }
 
 #[tokio::test]
+async fn a_quiet_copy_orders_no_certificate() {
+    let place = TestDatabase::new().await;
+    let authority = RefusingAuthority::start(OrderRefusal {
+        status: 403,
+        kind: "caa",
+        retry_after_s: None,
+        bad_nonces: 0,
+    })
+    .await;
+    let (https, http) = (own_port(), own_port());
+    let mut settings = authority.settings();
+    settings.extend([
+        ("DOMAIN", NAME.to_owned()),
+        ("LISTEN", format!("127.0.0.1:{https}")),
+        ("HTTP_LISTEN", format!("127.0.0.1:{http}")),
+        ("SECRET_KEY", SECRET_KEY.to_owned()),
+        ("QUIET", "on".to_owned()),
+    ]);
+    let quiet = start(&place, &settings).await.unwrap();
+    quiet.terminate();
+    assert!(quiet.exited().await.success());
+    assert_eq!(authority.orders(), 0);
+    settings.pop();
+    let _server = start(&place, &settings).await.unwrap();
+    failed(http).await;
+    assert_eq!(authority.orders(), 1);
+}
+
+#[tokio::test]
 async fn a_server_gets_its_certificate_by_itself() {
     let (place, pebble) = (TestDatabase::new().await, Pebble::start().await);
     let server = start(&place, &pebble.settings(NAME)).await.unwrap();

@@ -109,7 +109,7 @@ impl Acme {
 
     async fn check(&mut self) -> Result<(), SecretError> {
         let row = self.load().await?;
-        if (self.parts.runs_jobs)() && row.is_due(Timestamp::now()) {
+        if (self.parts.may_order)() && row.is_due(Timestamp::now()) {
             self.order(row).await?;
             self.load().await?;
         }

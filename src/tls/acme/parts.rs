@@ -9,6 +9,6 @@ use crate::{db::Db, secrets::Keyring};
 pub struct Parts {
     pub db: Db,
     pub keyring: Arc<Keyring>,
-    /// Returns true on the node that runs the jobs.
-    pub runs_jobs: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Returns true on the node that runs the jobs, unless this is a quiet copy.
+    pub may_order: Arc<dyn Fn() -> bool + Send + Sync>,
 }
