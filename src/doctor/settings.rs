@@ -20,12 +20,14 @@ const OTHERS: u32 = 0o007;
 /// Permissions of everyone except the owner.
 const GROUP_AND_OTHERS: u32 = 0o077;
 /// Parts of the names of settings with secrets.
-const SECRETS: [&str; 6] = [
+const SECRETS: [&str; 8] = [
     "secret_key",
     "api_key",
     "token",
     "database_url",
     "nats_url",
+    "smtp_url",
+    "secret_access_key",
     "acme_eab",
 ];
 

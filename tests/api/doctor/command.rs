@@ -193,6 +193,14 @@ async fn contradicting_settings_and_exposed_files_are_found() {
         "failed",
         &["settings.toml has secrets", "chmod o= "],
     );
+    let mail = "smtp_url = \"smtps://ada:secret@127.0.0.1:9\"\n";
+    write(&file, mail, 0o644);
+    assert_found(
+        &with_file(),
+        "settings",
+        "failed",
+        &["settings.toml has secrets"],
+    );
     write(&file, "metrics_token = \"secret\"\n", 0o640);
     assert_found(&with_file(), "settings", "ok", &[]);
     write(&file, "signup = \"open\"\n", 0o644);
