@@ -202,6 +202,8 @@ async fn with_little_free_space_uploads_and_agent_changes_are_rejected_and_messa
         .await;
     };
     becomes(503).await;
+    let disk = async || ada.get("/v1/server").await.ok()["disk"].take();
+    assert_eq!(disk().await["uploads_paused"], true);
     let one = format!("/v1/agents/{agent}");
     let form = json!({"name": "late", "instructions": "Help."});
     let rejected = [
@@ -253,6 +255,7 @@ async fn with_little_free_space_uploads_and_agent_changes_are_rejected_and_messa
 
     d.disk.free();
     becomes(201).await;
+    assert_eq!(disk().await["uploads_paused"], false);
     ada.post("/v1/agents", form).await.is(201);
 }
 

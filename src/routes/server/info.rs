@@ -58,6 +58,8 @@ struct ServerDisk {
     free_bytes: Option<u64>,
     /// Days until it is full if it keeps filling as it did in the last week; null if it does not, or if that is not known yet.
     days_left: Option<u64>,
+    /// True if uploads and changes to agents are refused, because too little space is free.
+    uploads_paused: bool,
 }
 
 /// The newest backup.
@@ -188,6 +190,7 @@ async fn read(state: &State, mut c: Conn) -> Result<ServerInfo, ApiError> {
             free_bytes: free,
             days_left: free
                 .and_then(|free| disk_trend::days_left(&samples, free, Timestamp::now())),
+            uploads_paused: state.disk.check().await.is_err(),
         },
         certificate: ServerCertificate::of(state),
         update: ServerUpdate::of(config, choices, search),

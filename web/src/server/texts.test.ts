@@ -133,12 +133,16 @@ test('the disk is bad once it is full within a week', () => {
     tone: 'ok',
     text: '120 GB free. The SQLite database has 3 MB.',
   });
-  const disk = { free_bytes: 1024 ** 3, days_left: 6 };
+  const disk = { free_bytes: 1024 ** 3, days_left: 6, uploads_paused: false };
   expect(diskText(serverInfo({ disk }))).toEqual({
     tone: 'bad',
     text: '1 GB free. At this rate, the disk is full in 6 days. The SQLite database has 3 MB.',
   });
-  expect(diskText(serverInfo({ disk: { free_bytes: null, days_left: null } })).text).toContain(
+  expect(diskText(serverInfo({ disk: { ...disk, uploads_paused: true } }))).toEqual({
+    tone: 'bad',
+    text: '1 GB free: uploads are paused. The SQLite database has 3 MB.',
+  });
+  expect(diskText(serverInfo({ disk: { ...disk, free_bytes: null, days_left: null } })).text).toContain(
     'cannot be measured',
   );
 });

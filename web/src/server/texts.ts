@@ -159,7 +159,9 @@ export function diskText({ disk, database }: Pick<ServerInfo, 'disk' | 'database
   const free =
     disk.free_bytes === null ? 'The free space cannot be measured.' : `${sizeText(disk.free_bytes)} free.`;
   const left = disk.days_left;
-  const full = left === null ? '' : ` At this rate, the disk is full in ${plural(left, 'day')}.`;
   const size = ` The ${ENGINES[database.engine]} database has ${sizeText(database.bytes)}.`;
+  if (disk.uploads_paused && disk.free_bytes !== null)
+    return { tone: 'bad', text: `${sizeText(disk.free_bytes)} free: uploads are paused.${size}` };
+  const full = left === null ? '' : ` At this rate, the disk is full in ${plural(left, 'day')}.`;
   return { tone: left !== null && left < DAYS_LEFT_MIN ? 'bad' : 'ok', text: `${free}${full}${size}` };
 }

@@ -30,7 +30,7 @@ export const serverInfo = (x: Partial<ServerInfo> = {}): ServerInfo => ({
   installed: 'deb',
   started_at: '2026-05-03T10:30:00',
   database: { engine: 'sqlite', bytes: 3 * 1024 ** 2 },
-  disk: { free_bytes: 120 * 1024 ** 3, days_left: null },
+  disk: { free_bytes: 120 * 1024 ** 3, days_left: null, uploads_paused: false },
   certificate: certificate(),
   update: { enabled: false, latest: null, security: false, notes_url: null, error: null },
   mail: { enabled: false, server: null, from: null, waiting: 0, problem: null },
