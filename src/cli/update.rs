@@ -149,7 +149,7 @@ async fn require_possible(
     let (version, min_from) = (latest.version, latest.min_from);
     ensure!(
         version > current,
-        "{version} cannot open this database: restore {} with it",
+        "{version} cannot open this database; restore {} with it",
         before_migration::path(config, &current.to_string()).display()
     );
     ensure!(

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::release::Version;
+
 /// Maximum duration of a read in the slow lane.
 pub(super) const SCAN_DEADLINE: Duration = Duration::from_secs(5);
 
@@ -12,9 +14,10 @@ pub enum DbError {
     #[error("could not migrate the database: {0}")]
     Migrate(#[from] sqlx::migrate::MigrateError),
     #[error(
-        "the database needs OpenVibe {needed} or newer, and this is {program}: upgrade this node"
+        "the database needs OpenVibe {} or newer, and this is {program}: upgrade this node, or restore before-{needed}.ovb with this version",
+        .needed.short()
     )]
-    TooNew { needed: String, program: String },
+    TooNew { needed: Version, program: Version },
     #[error(
         "migration {migration} needs every node at {needed} or newer, and {name} runs {version}: upgrade it first"
     )]

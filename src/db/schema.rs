@@ -76,10 +76,7 @@ async fn run_locked(c: &mut Conn) -> Result<(), DbError> {
         let schema_min = read_schema_min(c).await?;
         let program = Version::current();
         if let Some(needed) = schema_min.filter(|needed| *needed > program) {
-            return Err(DbError::TooNew {
-                needed: needed.short(),
-                program: program.to_string(),
-            });
+            return Err(DbError::TooNew { needed, program });
         }
         let mut unknown = applied
             .iter()

@@ -347,7 +347,7 @@ async fn a_database_of_a_newer_version_is_rejected_unless_this_version_can_run_o
     let said = refusal(&command(&p.place, &p.model, &[]));
     let program = env!("CARGO_PKG_VERSION");
     let wanted = format!(
-        "the database needs OpenVibe 99.1 or newer, and this is {program}: upgrade this node"
+        "the database needs OpenVibe 99.1 or newer, and this is {program}: upgrade this node, or restore before-99.1.0.ovb with this version"
     );
     assert!(said.contains(&wanted), "{said}");
 

@@ -316,7 +316,7 @@ async fn only_a_signed_release_that_can_follow_is_installed() {
     here.release("0.0.9", &same_program()).sign(&here.key);
     let said = refused(&here.update(&["--from", from]));
     assert!(
-        said.contains("0.0.9 cannot open this database: restore ")
+        said.contains("0.0.9 cannot open this database; restore ")
             && said.contains("before-0.1.0.ovb with it"),
         "{said}"
     );
