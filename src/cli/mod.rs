@@ -54,6 +54,7 @@ use crate::{
     cli::output::{say, say_as, say_error},
     config::{Config, Flags, LogFormat},
     db::{DatabaseUrl, epoch},
+    doctor::model_problem,
     lock, router,
     server::setup::setup_link,
     telemetry::logs::{self, Shape},
@@ -392,6 +393,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     let format = config.log_format;
     let say = |line: &str| say_as(format, line);
     let embedded = EmbeddedRunner::of(&config);
+    let settings = config.clone();
     let app = App::build(config).await?;
     tracing::info!("{}", app.summary());
     // The signal handlers are installed before anyone can see that the server is running and try to stop it.
@@ -424,7 +426,13 @@ async fn serve(config: Config) -> anyhow::Result<()> {
             runner.keep(&stopping).await;
         }
     };
-    let (served, ()) = tokio::join!(serving, running);
+    let looking = async {
+        if let Some(problem) = model_problem(&settings).await {
+            tracing::warn!("{problem}");
+        }
+    };
+    let looking = stopping.run_until_cancelled(looking);
+    let (served, (), _) = tokio::join!(serving, running, looking);
     served
 }
 

@@ -34,6 +34,8 @@ use futures::{
     future::{BoxFuture, ready},
 };
 
+use crate::config::Config;
+
 /// Time limit of a check. The checks of `outside` begin after the one of the public URL, so all of them take at most twice as long.
 const WITHIN: Duration = Duration::from_secs(10);
 
@@ -60,6 +62,14 @@ pub async fn run(subject: Arc<CheckedServer>) -> Vec<Check> {
     let mut checks: Vec<Check> = alone.into_iter().chain(outside).collect();
     checks.sort_by_key(|check| check.name);
     checks
+}
+
+/// What is wrong with the model server that the settings name, and what to do; `None` if nothing is, or if they name none.
+pub async fn model_problem(config: &Config) -> Option<String> {
+    let server = model::server(config).filter(|_| !config.is_quiet)?;
+    let check = timed(CheckName::Model, model::look(&server).boxed()).await;
+    let hint = check.hint?;
+    Some(format!("{}: {hint}", check.text))
 }
 
 /// Results if the settings cannot be read.

@@ -46,7 +46,7 @@ fn of_settings(connection: &ModelConnection) -> Finding {
     }
 }
 
-async fn look(server: &Connection) -> Finding {
+pub(super) async fn look(server: &Connection) -> Finding {
     let mut url = server.base_url.clone();
     let shown = url.host_str().unwrap_or_default().to_owned();
     if let Ok(mut segments) = url.path_segments_mut() {

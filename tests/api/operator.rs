@@ -11,7 +11,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::{
-    ModelServer, PASSWORD, TestApp, TestDatabase, TestProcess, command, id, sign_up, text, visitor,
+    ModelServer, PASSWORD, TestApp, TestDatabase, TestProcess, command, id, own_port, pause,
+    sign_up, text, visitor, within,
 };
 
 fn stderr(output: &Output) -> String {
@@ -29,6 +30,33 @@ fn log(place: &TestDatabase) -> String {
 async fn stopped(server: TestProcess) {
     server.terminate();
     assert!(server.exited().await.success());
+}
+
+#[tokio::test]
+async fn a_model_server_that_does_not_work_is_named_at_the_start() {
+    let (place, model) = (TestDatabase::migrated().await, ModelServer::start().await);
+    let refused = format!("http://127.0.0.1:{}/v1", own_port());
+    let without_path = model.url.trim_end_matches("/v1").to_owned();
+    for (url, problem) in [
+        (
+            refused,
+            "the model server 127.0.0.1 refuses connections: start it",
+        ),
+        (
+            without_path,
+            "check OPENVIBE_MODEL_BASE_URL, which usually ends with /v1",
+        ),
+    ] {
+        let settings = [("LOG", "warn"), ("MODEL_BASE_URL", url.as_str())];
+        let server = TestProcess::start(&place, &model, &settings).await;
+        within("the problem to be logged", async {
+            while !log(&place).contains(problem) {
+                pause().await;
+            }
+        })
+        .await;
+        stopped(server).await;
+    }
 }
 
 #[tokio::test]
