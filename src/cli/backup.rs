@@ -21,7 +21,7 @@ use crate::{
     db::DatabaseUrl,
     lock, secrets,
     tasks::asleep,
-    upkeep::drill,
+    upkeep::{DrillResult, backups, drill},
 };
 
 #[derive(Args)]
@@ -93,9 +93,11 @@ pub(super) async fn backup(config: Config, command: BackupCommand) -> anyhow::Re
 
 /// Restores a backup into a scratch directory.
 async fn test_restore(config: &Config, file: Option<PathBuf>) -> anyhow::Result<()> {
-    let file = match file {
-        Some(file) => file,
-        None => newest_backup(config)?,
+    let file = match (file, &config.backup_to) {
+        (Some(file), _) => file,
+        (None, Some(BackupTo::Directory(dir))) => newest_backup(dir)?,
+        (None, Some(to @ BackupTo::Bucket(_))) => return test_newest(config, to).await,
+        (None, None) => anyhow::bail!("name the file, or set OPENVIBE_BACKUP_TO"),
     };
     let scratch = drill::scratch(&config.data_dir);
     std::fs::create_dir_all(&scratch)
@@ -116,11 +118,26 @@ async fn test_restore(config: &Config, file: Option<PathBuf>) -> anyhow::Result<
     Ok(())
 }
 
+/// Restores the newest backup of this server in its bucket.
+async fn test_newest(config: &Config, to: &BackupTo) -> anyhow::Result<()> {
+    let db = open_existing(config).await?;
+    let tested = backups::test(&db, config, to).await;
+    db.close().await;
+    let DrillResult {
+        name,
+        fault,
+        skipped,
+        ..
+    } = tested?;
+    if let Some(problem) = fault.or(skipped) {
+        anyhow::bail!("{name}: {problem}");
+    }
+    say(&format!("restored {name} and compared it: no fault"));
+    Ok(())
+}
+
 /// The newest backup of any server in the directory for backups.
-fn newest_backup(config: &Config) -> anyhow::Result<PathBuf> {
-    let Some(BackupTo::Directory(dir)) = &config.backup_to else {
-        anyhow::bail!("name the file: OPENVIBE_BACKUP_TO is not a directory");
-    };
+fn newest_backup(dir: &Path) -> anyhow::Result<PathBuf> {
     let mut found = Vec::new();
     let entries =
         std::fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))?;

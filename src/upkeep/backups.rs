@@ -224,7 +224,9 @@ impl Run {
     /// Restores the newest backup into a scratch directory, and stores the result.
     pub async fn drill(self) {
         let parts = Arc::clone(&self.parts);
-        let tested = self.attended(in_background(move || async move { test(&parts).await }));
+        let tested = self.attended(in_background(move || async move {
+            test(&parts.db, &parts.config, &parts.to).await
+        }));
         let result = match tested.await {
             Ok(result) => result,
             Err(e) => DrillResult {
@@ -344,12 +346,15 @@ pub(super) async fn write(config: &Config, path: &Path) -> anyhow::Result<Taken>
     Ok(taken)
 }
 
-async fn test(parts: &Parts) -> anyhow::Result<DrillResult> {
-    let cluster = nodes::cluster(&parts.db).await?;
-    let place = Place::open(&parts.to, &parts.config, cluster)?;
+/// Restores the newest backup of this server into the scratch directory.
+///
+/// # Errors
+/// If there is no backup, or if its place cannot be read.
+pub async fn test(db: &Db, config: &Config, to: &BackupTo) -> anyhow::Result<DrillResult> {
+    let place = Place::open(to, config, nodes::cluster(db).await?)?;
     let newest = place.list().await?.into_iter().next();
     let (name, bytes) = newest.context("there is no backup yet")?;
-    let scratch = drill::scratch(&parts.config.data_dir);
+    let scratch = drill::scratch(&config.data_dir);
     let result = |fault, skipped| DrillResult {
         name: name.text(),
         at: now(),

@@ -232,6 +232,14 @@ async fn backups_in_a_bucket_are_read_back_tested_and_deleted() {
         drill["fault"].is_null() && drill["skipped"].is_null(),
         "{drill}"
     );
+    // The command does the same, and reads the bucket through a relay of this process.
+    let mut tests = command(&app.place, &app.model, &settings);
+    tests.args(["backup", "drill"]);
+    let output = openvibe::blocking::blocking((), move || tests.output().unwrap());
+    let output = output.await.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(said, format!("restored {name} and compared it: no fault\n"));
     // Old ones, and an object of somebody else.
     let cluster = name.split('-').nth(1).unwrap();
     let object = app.place.dir.join("object");
