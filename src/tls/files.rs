@@ -21,11 +21,12 @@ const READ_EVERY: Duration = Duration::from_mins(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    #[error("{name}: {}: {source}", path.display())]
+    // The cause is not a source, which would be printed twice.
+    #[error("{name}: {}: {cause}", path.display())]
     Read {
         name: &'static str,
         path: PathBuf,
-        source: io::Error,
+        cause: io::Error,
     },
     #[error("OPENVIBE_TLS_CERT, OPENVIBE_TLS_KEY: {0}")]
     Content(#[from] CertificateError),
@@ -41,10 +42,10 @@ struct Content {
 impl Content {
     fn read(pair: &KeyPair) -> Result<Self, FileError> {
         let read = |name, path: &Path| {
-            fs::read(path).map_err(|source| FileError::Read {
+            fs::read(path).map_err(|cause| FileError::Read {
                 name,
                 path: path.to_owned(),
-                source,
+                cause,
             })
         };
         Ok(Self {
