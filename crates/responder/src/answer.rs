@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Topics of questions about the product that concern admins.
-const ADMIN_TOPICS: [&str; 4] = ["budget", "invite", "model", "tools"];
+const ADMIN_TOPICS: [&str; 5] = ["backup", "budget", "invite", "model", "tools"];
 
 /// The part of a conversation that was read.
 #[derive(Debug, Clone, Default)]

@@ -445,6 +445,18 @@ fn questions_about_the_product_are_answered_with_the_page() {
         ("¿Qué es un deep dive?", "conversación paralela"),
         ("¿Cómo creo un canal?", "New channel"),
         ("¿Dónde cambio mi contraseña?", "/ebb/settings/password"),
+        ("how do I back up the server?", "/ebb/settings/server"),
+        ("where are the backups?", "/ebb/settings/server"),
+        ("how do I turn off notifications?", "/ebb/settings/notifications"),
+        ("how do notifications work?", "/ebb/settings/notifications"),
+        ("what is an agent?", "/ebb/settings/agents"),
+        ("Wie mache ich ein Backup?", "/ebb/settings/server"),
+        ("Wie funktionieren Benachrichtigungen?", "/ebb/settings/notifications"),
+        ("Was ist ein Agent?", "Teammitglied"),
+        ("Comment sauvegarder le serveur ?", "/ebb/settings/server"),
+        ("Comment désactiver les notifications ?", "/ebb/settings/notifications"),
+        ("¿Cómo hago una copia de seguridad?", "/ebb/settings/server"),
+        ("¿Cómo funcionan las notificaciones?", "/ebb/settings/notifications"),
     ] {
         let admin = Question { is_admin: true, ..self::question(question) };
         let found = answer(&empty, admin).compose(&[]).text;
