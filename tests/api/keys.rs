@@ -345,7 +345,7 @@ async fn an_expired_key_is_rejected() {
 #[tokio::test]
 async fn a_socket_closes_when_its_key_expires() {
     let t = team().await;
-    let form = json!({"name": "short", "scopes": ["chat:read"], "expires_in_s": 2});
+    let form = json!({"name": "short", "scopes": ["chat:read"], "expires_in_s": 5});
     let key = t.bo.post("/v1/api-keys", form).await.is(201);
     let mut socket = t.bo.with_key(&text(&key, "/key")).socket().await;
     assert_eq!(socket.closed().await, 4001);
