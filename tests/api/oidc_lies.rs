@@ -390,12 +390,32 @@ async fn user_info_completes_the_token_but_not_for_another_person() {
     assert_eq!(w.refused(&bare).await, "wrong_subject");
     w.corp.set_user_info(cy());
     assert_eq!(w.outcome(&bare).await.0, "ok");
-    // Its confirmation does not confirm the token's address.
+    // Its confirmation counts for the token's address only if it has the same one.
     let mut mixed = person("di", "di@example.org");
     mixed["email_verified"] = Value::Null;
-    mixed["name"] = Value::Null;
-    w.corp.set_user_info(person("di", "di@example.org"));
+    w.corp.set_user_info(person("di", "other@example.org"));
     assert_eq!(w.outcome(&mixed).await.0, "email_not_verified");
+    w.corp.set_user_info(person("di", "di@example.org"));
+    assert_eq!(w.outcome(&mixed).await.0, "ok");
+}
+
+#[tokio::test]
+async fn user_info_that_cannot_be_read_confirms_nothing_and_keeps_nobody_out() {
+    let w = world().await;
+    assert_eq!(w.outcome(&cy()).await.0, "ok");
+    w.corp.can(
+        "/userinfo",
+        Canned::Json(401, json!({"error": "invalid_token"})),
+    );
+    let mut known = cy();
+    known["email_verified"] = Value::Null;
+    assert_eq!(w.outcome(&known).await.0, "ok");
+    let mut new = person("di", "di@example.org");
+    new["email_verified"] = Value::Null;
+    assert_eq!(w.outcome(&new).await.0, "email_not_verified");
+    // What is needed besides is not left out.
+    new["email"] = Value::Null;
+    assert_eq!(w.outcome(&new).await.0, "misconfigured");
 }
 
 #[tokio::test]

@@ -67,6 +67,10 @@ fn text(claims: &Claims, name: &str) -> Option<String> {
     Some(text.to_owned()).filter(|text| !text.is_empty())
 }
 
+fn email_of(claims: &Claims) -> Option<String> {
+    text(claims, "email").map(|email| email.to_lowercase())
+}
+
 fn groups_of(claims: &Claims, name: &str) -> Option<Vec<String>> {
     match claims.get(name)? {
         Value::String(one) => Some(vec![one.clone()]),
@@ -105,6 +109,20 @@ impl Vouched {
     }
 }
 
+/// Adds the claims that are missing. A confirmation counts only for the address that it comes with.
+fn complete(claims: &mut Claims, more: Claims) {
+    let (known, other) = (email_of(claims), email_of(&more));
+    if known.is_none() {
+        claims.remove("email_verified");
+    }
+    let is_same = known.is_none() || other.is_none() || known == other;
+    for (key, value) in more {
+        if is_same || key != "email_verified" {
+            claims.entry(key).or_insert(value);
+        }
+    }
+}
+
 /// Exchanges the code, verifies the ID token, and reads what it lacks.
 ///
 /// # Errors
@@ -122,6 +140,7 @@ pub(crate) async fn read(
         .exchange(provider, code, redirect_uri, &secrets.verifier())
         .await?;
     let mut claims = client.verify(provider, &tokens.id_token).await?;
+    claims.retain(|_, value| !value.is_null());
     let refuse = |code: &str| SignInFault::Refused(code.to_owned());
     if claims.get("nonce").and_then(Value::as_str) != Some(secrets.nonce().as_str()) {
         return Err(refuse("wrong_nonce"));
@@ -137,21 +156,21 @@ pub(crate) async fn read(
         .workspaces
         .iter()
         .any(|workspace| !workspace.rules.is_empty());
-    let is_incomplete = !claims.contains_key("email")
-        || !claims.contains_key("name")
-        || needs_groups && !claims.contains_key(&settings.groups_claim);
-    if let Some(token) = tokens.access_token.filter(|_| is_incomplete) {
-        let more = client.user_info(provider, &token).await?;
+    let lacks = |name: &str| !claims.contains_key(name);
+    let is_incomplete =
+        lacks("email") || lacks("name") || needs_groups && lacks(&settings.groups_claim);
+    let is_unconfirmed = settings.email_trust == EmailTrust::Claim && lacks("email_verified");
+    let token = tokens.access_token;
+    if let Some(token) = token.filter(|_| is_incomplete || is_unconfirmed) {
+        let more = match client.user_info(provider, &token).await {
+            // Known people sign in without a confirmed address.
+            Err(_) if !is_incomplete => Claims::new(),
+            more => more?,
+        };
         if !more.is_empty() && subject(&more) != Some(name.as_str()) {
             return Err(refuse("wrong_subject"));
         }
-        // An address and its confirmation come from the same source.
-        let has_email = claims.contains_key("email");
-        for (key, value) in more {
-            if !(has_email && key == "email_verified") {
-                claims.entry(key).or_insert(value);
-            }
-        }
+        complete(&mut claims, more);
     }
     Ok(Vouched::of(claims, name, settings))
 }
@@ -216,6 +235,54 @@ mod tests {
         let none = settings(&[], EmailTrust::Claim);
         let claims = json!({"email": "ada@example.org", "email_verified": true});
         assert_eq!(address(&claims, &none), VouchedAddress::NotCovered);
+    }
+
+    #[test]
+    fn a_confirmation_counts_only_for_the_address_that_it_comes_with() {
+        let ada = json!("ada@example.org");
+        for (token, more, is_confirmed) in [
+            (json!({"email": ada}), json!({"email_verified": true}), true),
+            (
+                json!({"email": ada}),
+                json!({"email": "Ada@Example.org", "email_verified": true}),
+                true,
+            ),
+            (
+                json!({"email": ada}),
+                json!({"email": "bo@example.org", "email_verified": true}),
+                false,
+            ),
+            (
+                json!({"email": ada, "email_verified": false}),
+                json!({"email": ada, "email_verified": true}),
+                false,
+            ),
+            (
+                json!({}),
+                json!({"email": ada, "email_verified": true}),
+                true,
+            ),
+            (
+                json!({"email_verified": true}),
+                json!({"email": ada, "email_verified": false}),
+                false,
+            ),
+            (
+                json!({"email_verified": true}),
+                json!({"email": ada}),
+                false,
+            ),
+        ] {
+            let mut claims = token.as_object().unwrap().clone();
+            complete(&mut claims, more.as_object().unwrap().clone());
+            let found = address(&claims.into(), &settings(&["*"], EmailTrust::Claim));
+            let expected = if is_confirmed {
+                VouchedAddress::Trusted("ada@example.org".to_owned())
+            } else {
+                VouchedAddress::NotConfirmed
+            };
+            assert_eq!(found, expected, "{token} {more}");
+        }
     }
 
     #[test]
