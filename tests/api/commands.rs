@@ -381,6 +381,30 @@ async fn buttons_are_only_for_people_who_can_post_where_the_message_is() {
 }
 
 #[tokio::test]
+async fn guests_run_commands_and_press_buttons_in_their_channels() {
+    let r = commanded().await;
+    let elsewhere = r.t.ada.post("/v1/channels", json!({"name": "plans"})).await;
+    let elsewhere = json!({"channel_id": id(&elsewhere.is(201))});
+    let gus = r.t.app.join_as_guest(&r.t.ada, "Gus", &["general"]).await;
+    let url = r.server.url("program");
+    r.subscribe(json!({"url": url, "events": ["app_mention"]}))
+        .await;
+    let (_, message) = asked(&r).await;
+    r.server.answer(
+        "program",
+        [ProgramAnswer::Text("On it"), ProgramAnswer::Text("Done")],
+    );
+    let answered = gus.post(DEPLOY, r.form()).await.is(200);
+    assert_eq!(answered["text"], "On it");
+    let press = format!("/v1/messages/{message}/buttons/yes");
+    let answered = gus.act(&press).await.is(200);
+    assert_eq!(answered["text"], "Done");
+    let hidden = gus.post(DEPLOY, elsewhere).await;
+    assert_eq!(hidden.refused(404), "channel_not_found");
+    assert_eq!(r.server.received("program").len(), 2);
+}
+
+#[tokio::test]
 async fn a_bot_that_has_left_the_channel_gets_no_presses() {
     let r = commanded().await;
     let url = r.server.url("program");
