@@ -18,9 +18,9 @@ use crate::{
 };
 
 const DAY: Duration = Duration::from_hours(24);
-/// Emails with the same invite.
+/// Emails with the same invite: the first one, and three more.
 const OF_INVITE: MailLimit = MailLimit {
-    max: 3,
+    max: 4,
     within: DAY,
 };
 /// Emails on behalf of a workspace.
