@@ -137,6 +137,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_130_140_200, "index_forks_and_resolutions"),
     common!(20_261_130_161_000, "add_late_turns"),
     common!(20_261_130_161_100, "count_code_texts"),
+    per_engine!(20_261_201_100_200, "create_scim_emails"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

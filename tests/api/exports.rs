@@ -527,6 +527,7 @@ const LEFT_OUT: [(&str, &[&str]); 13] = [
             "push_devices",
             "recovery_codes",
             "revocations",
+            "scim_emails",
             "scim_group_members",
             "scim_groups",
             "scim_tokens",

@@ -251,6 +251,53 @@ async fn users_of_entra_and_okta_become_members_and_are_found() {
 }
 
 #[tokio::test]
+async fn users_are_found_by_each_of_their_addresses() {
+    let w = world().await;
+    let mut form = entra_user("cy");
+    form["emails"] = json!([{"primary": true, "type": "work", "value": "cy@example.org"},
+        {"type": "home", "value": "Cy@Home.example"}]);
+    let user = w.scim.post("/scim/v2/Users", form.clone()).await.is(201);
+    assert_eq!(user["emails"], form["emails"]);
+    let find = async |filter: &str| {
+        let query = form_urlencoded::Serializer::new(String::new())
+            .append_pair("filter", filter)
+            .finish();
+        let found = w.scim.get(&format!("/scim/v2/Users?{query}")).await.ok();
+        number(&found, "/totalResults")
+    };
+    for (filter, count) in [
+        (r#"emails.value eq "cy@home.example""#, 1),
+        (r#"emails[type eq "home"].value eq "cy@home.example""#, 1),
+        (r#"emails[type eq "work"].value eq "cy@home.example""#, 0),
+        (r#"emails[primary eq true].value eq "cy@example.org""#, 1),
+        (
+            r#"emails.value eq "cy@example.org" and emails.value eq "cy@home.example""#,
+            1,
+        ),
+    ] {
+        assert_eq!(find(filter).await, count, "{filter}");
+    }
+    let moved = json!([{"op": "Replace", "path": "emails[type eq \"home\"].value", "value": "cy@new.example"}]);
+    w.scim.patch(&at(&user), patch(&moved)).await.is(200);
+    for (filter, count) in [
+        (r#"emails.value eq "cy@home.example""#, 0),
+        (r#"emails.value eq "cy@new.example""#, 1),
+        (r#"emails.value eq "cy@example.org""#, 1),
+    ] {
+        assert_eq!(find(filter).await, count, "{filter}");
+    }
+}
+
+#[tokio::test]
+async fn a_user_without_active_is_active() {
+    let w = world().await;
+    let form = json!({"userName": "cy@example.org"});
+    let user = w.scim.post("/scim/v2/Users", form).await.is(201);
+    assert_eq!(user["active"], true);
+    assert_eq!(w.scim.get(&at(&user)).await.ok(), user);
+}
+
+#[tokio::test]
 async fn bad_requests_get_errors_of_scim_and_change_nothing() {
     let w = world().await;
     let user = w

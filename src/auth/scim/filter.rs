@@ -1,10 +1,14 @@
 //! Filters: comparisons with `eq`, joined by `and`.
 
+use serde_json::Value;
+
 use super::fault::{ScimFault, ScimType};
 
 /// Maximum length of a filter.
 const FILTER_CHARS_MAX: usize = 1000;
 const TERMS_MAX: usize = 10;
+/// Attributes of the elements of lists that filters in brackets can compare.
+pub(super) const SUB_ATTRIBUTES: &[&str] = &["value", "type", "primary", "display"];
 
 /// Value of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +21,8 @@ pub(crate) enum Literal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Term {
     pub attribute: String,
+    /// Elements of the list whose attribute is compared, as in `emails[type eq "work"].value`.
+    pub elements: Option<Filter>,
     pub value: Literal,
 }
 
@@ -28,7 +34,7 @@ fn bad(text: impl Into<String>) -> ScimFault {
     ScimFault::Bad(ScimType::InvalidFilter, text.into())
 }
 
-/// Splits the next word or quoted text off `rest`.
+/// Splits the next word or quoted text off `rest`. Brackets are part of a word, with the spaces in them.
 fn token(rest: &str) -> Option<(Token, &str)> {
     let rest = rest.trim_start();
     if rest.starts_with('"') {
@@ -42,7 +48,16 @@ fn token(rest: &str) -> Option<(Token, &str)> {
         let text = serde_json::from_str(&rest[..end]).ok()?;
         return Some((Token::Quoted(text), &rest[end..]));
     }
-    let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+    let mut depth = 0_usize;
+    let end = rest.find(|c: char| {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && c.is_whitespace()
+    });
+    let end = end.unwrap_or(rest.len());
     (end > 0).then(|| (Token::Word(rest[..end].to_owned()), &rest[end..]))
 }
 
@@ -75,10 +90,8 @@ impl Filter {
             )));
         }
         let form = || bad("a filter compares attributes with `eq`, joined by `and`");
-        // Entra looks for the work address so.
-        let text = text.replace("emails[type eq \"work\"].value", "emails.value");
         let mut terms = Vec::new();
-        let mut rest = text.as_str();
+        let mut rest = text;
         loop {
             let (Token::Word(attribute), after) = token(rest).ok_or_else(form)? else {
                 return Err(form());
@@ -96,6 +109,15 @@ impl Filter {
                 Token::Word(word) if word.eq_ignore_ascii_case("false") => Literal::Flag(false),
                 Token::Word(_) => return Err(form()),
             };
+            // Entra looks for the work address so.
+            let (attribute, elements) = match attribute.split_once('[') {
+                Some((list, inside)) => {
+                    let (inside, sub) = inside.rsplit_once("].").ok_or_else(form)?;
+                    let elements = Self::parse(inside, SUB_ATTRIBUTES)?;
+                    (format!("{list}.{sub}"), Some(elements))
+                }
+                None => (attribute, None),
+            };
             let attribute = attribute_name(&attribute);
             if !known.contains(&attribute.as_str()) {
                 return Err(bad(format!(
@@ -103,7 +125,11 @@ impl Filter {
                     known.join(", ")
                 )));
             }
-            terms.push(Term { attribute, value });
+            terms.push(Term {
+                attribute,
+                elements,
+                value,
+            });
             if terms.len() > TERMS_MAX {
                 return Err(bad(format!("a filter has at most {TERMS_MAX} comparisons")));
             }
@@ -118,6 +144,25 @@ impl Filter {
             }
             rest = after;
         }
+    }
+
+    /// Checks whether an element of a list has these values.
+    pub(super) fn selects(&self, element: &Value) -> bool {
+        self.0
+            .iter()
+            .all(|term| match (&term.value, element.get(&term.attribute)) {
+                (Literal::Text(text), Some(Value::String(known))) => {
+                    known.eq_ignore_ascii_case(text)
+                }
+                // Entra also sends true and false as texts.
+                (Literal::Text(text), Some(Value::Bool(known))) => {
+                    text.eq_ignore_ascii_case(&known.to_string())
+                }
+                (Literal::Text(_), _) => false,
+                (Literal::Flag(flag), known) => {
+                    known.and_then(Value::as_bool).unwrap_or(false) == *flag
+                }
+            })
     }
 
     /// Text that an attribute must equal.
@@ -147,6 +192,12 @@ mod tests {
         .unwrap();
         assert_eq!(two.0[0].value, text(r#"a "b" and c"#));
         assert_eq!(two.0[1].value, Literal::Flag(true));
+        let home = parse(r#"emails[type eq "home" and primary eq false].value eq "a@b.org""#);
+        let home = home.unwrap();
+        assert_eq!(home.text_of("emails.value"), Some("a@b.org"));
+        let elements = home.0[0].elements.as_ref().unwrap();
+        assert!(elements.selects(&serde_json::json!({"type": "Home"})));
+        assert!(!elements.selects(&serde_json::json!({"type": "work"})));
         for wrong in [
             "",
             "userName",
@@ -158,6 +209,10 @@ mod tests {
             r#"(userName eq "a")"#,
             r#"userName eq "a"#,
             r#"userName eq "a" and"#,
+            r#"emails[type eq "work"] eq "a""#,
+            r#"emails[type co "w"].value eq "a""#,
+            r#"emails[type eq "work".value eq "a""#,
+            r#"userName[type eq "work"].value eq "a""#,
         ] {
             let fault = parse(wrong).unwrap_err();
             assert!(

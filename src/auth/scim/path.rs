@@ -2,11 +2,10 @@
 
 use super::{
     fault::{ScimFault, ScimType},
-    filter::{Filter, Literal, attribute_name},
+    filter::{Filter, SUB_ATTRIBUTES, attribute_name},
 };
 
 const PATH_CHARS_MAX: usize = 500;
-const SUB_ATTRIBUTES: &[&str] = &["value", "type", "primary", "display"];
 
 /// A parsed path; names are in lowercase.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,20 +67,9 @@ impl Path {
 
     /// Checks whether an element of a list has the values of the filter.
     pub(super) fn selects(&self, element: &serde_json::Value) -> bool {
-        let Some(filter) = &self.filter else {
-            return true;
-        };
-        filter.0.iter().all(|term| {
-            let value = element.get(&term.attribute);
-            match &term.value {
-                Literal::Text(text) => value
-                    .and_then(serde_json::Value::as_str)
-                    .is_some_and(|known| known.eq_ignore_ascii_case(text)),
-                Literal::Flag(flag) => {
-                    value.and_then(serde_json::Value::as_bool).unwrap_or(false) == *flag
-                }
-            }
-        })
+        self.filter
+            .as_ref()
+            .is_none_or(|filter| filter.selects(element))
     }
 }
 

@@ -87,7 +87,10 @@ fn matches(row: &UserRow, term: &Term) -> bool {
         "id" => row.user_id.to_string() == *wanted,
         "username" => is_same(&doc.user_name),
         "externalid" => doc.external_id.as_ref() == Some(wanted),
-        "emails.value" => doc.emails.iter().any(|email| is_same(&email.value)),
+        "emails.value" => doc.emails.iter().any(|email| {
+            let elements = term.elements.as_ref();
+            is_same(&email.value) && elements.is_none_or(|elements| elements.selects(&json!(email)))
+        }),
         "displayname" => doc.display_name.as_deref().is_some_and(is_same),
         _ => false,
     }
@@ -120,7 +123,9 @@ async fn search(
             )
         } else if let Some(email) = lower("emails.value") {
             (
-                users!("and email_key = $2 order by user_id limit $3"),
+                users!(
+                    "and user_id in (select user_id from scim_emails where provider_id = $1 and email_key = $2) order by user_id limit $3"
+                ),
                 email,
             )
         } else if let Some(name) = lower("displayname") {
@@ -321,6 +326,24 @@ fn taken() -> ScimFault {
     ScimFault::Conflict("this `userName` belongs to another user".to_owned())
 }
 
+/// Stores the addresses of a user, for filters.
+async fn store_emails(
+    c: &mut Conn,
+    provider: IdentityProviderId,
+    user: UserId,
+    doc: &UserDoc,
+) -> Result<(), ScimFault> {
+    for key in doc.email_keys() {
+        c.q("insert into scim_emails (provider_id, user_id, email_key) values ($1, $2, $3)")
+            .bind(provider)
+            .bind(user)
+            .bind(key)
+            .run()
+            .await?;
+    }
+    Ok(())
+}
+
 async fn create_in(
     c: &mut Conn,
     sender: &Sender,
@@ -372,13 +395,12 @@ async fn create_in(
         }
     };
     let inserted = c
-        .q("insert into scim_users (provider_id, user_id, user_key, external_id, email_key, display_key, active, data, created_at, updated_at) \
-            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9) on conflict do nothing")
+        .q("insert into scim_users (provider_id, user_id, user_key, external_id, display_key, active, data, created_at, updated_at) \
+            values ($1, $2, $3, $4, $5, $6, $7, $8, $8) on conflict do nothing")
         .bind(provider.id)
         .bind(user)
         .bind(email)
         .bind(doc.external_id.clone())
-        .bind(doc.email_key())
         .bind(doc.display_name.as_deref().map(str::to_lowercase))
         .bind(doc.is_active())
         .bind(Json(doc.clone()))
@@ -388,6 +410,7 @@ async fn create_in(
     if inserted == 0 {
         return Err(taken());
     }
+    store_emails(c, provider.id, user, doc).await?;
     if linked {
         let owner = users::get_user(c, user).await?;
         let change = SecurityChange::IdentityAdded;
@@ -416,6 +439,10 @@ pub(crate) async fn create(
     doc: UserDoc,
     effects: Effects,
 ) -> Result<UserId, ScimFault> {
+    let doc = UserDoc {
+        active: Some(doc.is_active()),
+        ..doc
+    };
     db.write_in_turn(sender.provider.0, Uuid::nil(), async move |c: &mut Conn| {
         create_in(c, &sender, &doc, &effects).await
     })
@@ -535,19 +562,26 @@ async fn store(
     if is_taken {
         return Err(taken());
     }
-    c.q("update scim_users set user_key = $3, external_id = $4, email_key = $5, display_key = $6, active = $7, data = $8, updated_at = $9 \
+    c.q("update scim_users set user_key = $3, external_id = $4, display_key = $5, active = $6, data = $7, updated_at = $8 \
          where provider_id = $1 and user_id = $2")
         .bind(provider.id)
         .bind(user)
         .bind(email.clone())
         .bind(doc.external_id.clone())
-        .bind(doc.email_key())
         .bind(doc.display_name.as_deref().map(str::to_lowercase))
         .bind(doc.is_active())
         .bind(Json(doc.clone()))
         .bind(now())
         .run()
         .await?;
+    if before.emails != doc.emails {
+        c.q("delete from scim_emails where provider_id = $1 and user_id = $2")
+            .bind(provider.id)
+            .bind(user)
+            .run()
+            .await?;
+        store_emails(c, provider.id, user, doc).await?;
+    }
     if is_renamed {
         move_address(c, provider, user, &email, &effects.write_mail).await?;
     }

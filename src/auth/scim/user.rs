@@ -1,5 +1,7 @@
 //! Users: the attributes that the server keeps, read in any case, and without those that it does not know.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -180,16 +182,10 @@ impl UserDoc {
         self.display_name.clone().or(name.formatted).or(joined)
     }
 
-    /// Address by which filters find the user: the work address, or else the primary one, or the first.
-    pub(super) fn email_key(&self) -> Option<String> {
-        let work = |email: &&Email| {
-            let kind = email.kind.as_deref();
-            kind.is_some_and(|kind| kind.eq_ignore_ascii_case("work"))
-        };
-        let found = self.emails.iter().find(work);
-        let found = found.or_else(|| self.emails.iter().find(|e| e.primary == Some(true)));
-        let found = found.or_else(|| self.emails.first());
-        found.map(|email| email.value.to_lowercase())
+    /// Addresses by which filters find the user.
+    pub(super) fn email_keys(&self) -> BTreeSet<String> {
+        let emails = self.emails.iter();
+        emails.map(|email| email.value.to_lowercase()).collect()
     }
 }
 
@@ -211,7 +207,8 @@ mod tests {
         assert!(!user.is_active());
         assert_eq!(user.shown_name().as_deref(), Some("Ada Lovelace"));
         assert_eq!(user.emails.len(), 1);
-        assert_eq!(user.email_key().as_deref(), Some("ada@example.org"));
+        let keys: Vec<String> = user.email_keys().into_iter().collect();
+        assert_eq!(keys, ["ada@example.org"]);
         for wrong in [
             json!([]),
             json!({}),
