@@ -892,6 +892,28 @@ async fn groups_set_the_role_of_memberships_that_the_provider_made() {
 }
 
 #[tokio::test]
+async fn without_rules_for_roles_people_keep_those_that_admins_chose() {
+    let (t, corp) = (team().await, OidcServer::start().await);
+    let rules = json!([{"workspace_id": t.ada.workspace, "join": "everyone",
+        "rules": [{"group": "staff", "channel_ids": [t.general]}]}]);
+    let provider = provide(&t.ada, &corp, json!({"workspaces": rules})).await;
+    let invite = json!({"email": "cy@example.org", "role": "viewer"});
+    t.ada.post("/v1/invites", invite).await.is(201);
+    let mut browser = Browser::new(&t.app.base);
+    let mut claims = person("cy", "cy@example.org");
+    claims["groups"] = json!([]);
+    browser.pass(&corp, &provider, json!({}), &claims).await;
+    let mine = browser.person().get("/v1/auth/me").await.is(200);
+    assert_eq!(mine["workspaces"][0]["role"], "viewer");
+    let path = format!("/v1/members/{}", text(&mine, "/user/id"));
+    t.ada.patch(&path, json!({"role": "admin"})).await.is(200);
+    claims["groups"] = json!(["staff"]);
+    browser.pass(&corp, &provider, json!({}), &claims).await;
+    let mine = browser.person().get("/v1/auth/me").await.is(200);
+    assert_eq!(mine["workspaces"][0]["role"], "admin");
+}
+
+#[tokio::test]
 async fn a_provider_makes_no_member_of_a_guest() {
     let (t, corp) = (team().await, OidcServer::start().await);
     let rules = json!([{"workspace_id": t.ada.workspace, "join": "everyone", "role": "viewer",

@@ -111,8 +111,8 @@ async fn is_deactivated(
 }
 
 /// Brings a person's membership in a workspace up to date, in the write queue of the workspace. The person joins it if it is open to
-/// everyone. Only a membership that the provider made gets another role and channels, and only if the provider names the groups. Guests
-/// about whom an admin decided stay as they are. Returns the channels.
+/// everyone. Only a membership that the provider made gets another role and channels, and only if the provider names the groups, and rules
+/// name roles. Guests about whom an admin decided stay as they are. Returns the channels.
 ///
 /// # Errors
 /// Errors of joining a workspace.
@@ -133,7 +133,7 @@ pub(crate) async fn update(
         return Ok(unchanged);
     }
     let channels = groups.map_or(unchanged, |groups| ChannelChange::of(entry, groups));
-    let role = role_of(entry, groups);
+    let mut role = role_of(entry, groups);
     let Some(member) = members::find_member(c, workspace, user).await? else {
         let is_suspended = members::find_suspended(c, workspace, user).await?.is_some();
         if entry.join == ProviderJoin::Everyone && !is_suspended {
@@ -163,6 +163,10 @@ pub(crate) async fn update(
         member.role == Role::Guest && guest_members::has_terms(c, workspace, user).await?;
     if managed != Some(provider.id) || is_kept {
         return Ok(ChannelChange::default());
+    }
+    if !entry.rules.iter().any(|rule| rule.role.is_some()) {
+        // Without such rules, a role is that of the invite, or an admin's choice.
+        role = member.role;
     }
     if member.role == role {
         notices::role_settled(c, workspace, user).await?;
