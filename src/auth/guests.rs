@@ -86,6 +86,7 @@ const ROUTES: &[(&str, &str)] = &[
     ("GET", "/v1/following"),
     ("GET", "/v1/tasks/{id}"),
     ("POST", "/v1/tasks/{id}/cancel"),
+    ("POST", "/v1/tasks/{id}/retry"),
 ];
 
 /// Beginnings of the routes that concern an account and no workspace. Guests have accounts like everyone.

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::{
     documents::{found, read},
-    support::{Person, Socket, Team, id, list, sign_up, team, text},
+    support::{Answer, Person, Socket, Team, id, list, sign_up, team, text},
 };
 
 /// A team with a public channel `plans`, a guest in it, and a member who is in no channel with the guest.
@@ -327,6 +327,23 @@ async fn guests_use_agents_only_if_the_workspace_allows_it() {
     w.gus.post("/v1/direct", form).await.refused(403);
     let agents = list(&w.gus.get("/v1/snapshot").await.ok(), "/agents");
     assert_eq!(agents, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn a_guest_retries_their_own_tasks_only() {
+    let w = world().await;
+    let rejected = || Answer::status(400, "{}");
+    w.t.model().script("vibe", [rejected(), rejected()]);
+    let thread = w.t.ada.thread(&w.plans, "Root").await;
+    let own = w.gus.ask(&thread, "@vibe hi").await;
+    w.t.ada.failed(&own).await;
+    let other = w.t.ada.ask(&thread, "@vibe hi").await;
+    w.t.ada.failed(&other).await;
+    let retry = async |task: &str| w.gus.act(&format!("/v1/tasks/{task}/retry")).await;
+    let retried = retry(&own).await.is(201);
+    assert_eq!(retried["retry_of"], own.as_str());
+    w.t.ada.completed(&id(&retried)).await;
+    retry(&other).await.refused(403);
 }
 
 #[tokio::test]
