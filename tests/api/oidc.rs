@@ -593,7 +593,7 @@ async fn a_confirmed_account_is_linked_and_an_unconfirmed_one_only_with_its_pass
     let there = Browser::new(&t.app.base)
         .pass(&corp, &provider, json!({}), &person("bo2", &t.bo.email))
         .await;
-    there.failed("address_in_use");
+    assert_eq!(there.failed("address_in_use"), Some(t.bo.email.clone()));
     // Nor is an admin of the server linked by address.
     confirm_address(&t.app, &t.ada).await;
     let there = Browser::new(&t.app.base)
@@ -719,6 +719,7 @@ async fn a_provider_is_connected_and_disconnected_in_the_settings() {
         (there.path.as_str(), there.query["error"].as_str()),
         ("/settings", "address_in_use")
     );
+    assert_eq!(there.query.get("detail"), None, "an address of other.org");
     // Without a session, with an old one, and for a session that has ended meanwhile.
     let path = format!("/v1/auth/oidc/{provider}/start");
     assert_eq!(

@@ -122,7 +122,7 @@ test('who has no other way to sign in is listed before a provider is turned off'
   await ada.page.goto('/northwind/settings/server');
   await button(main(ada), 'Turn off Lab').click();
   const off = dialog('Turn off Lab?');
-  await off.getByText('1 person can sign in only with Lab.').waitFor();
+  await off.getByText('1 person signs in only with Lab.').waitFor();
   await off.getByText('Who they are').click();
   await off.getByText('cy@example.com').waitFor();
   await button(off, 'Send them a link').click();

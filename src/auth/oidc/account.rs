@@ -102,6 +102,10 @@ async fn has_identity(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
     )
 }
 
+fn in_use(email: Option<&str>) -> SignInFault {
+    SignInFault::AddressInUse(email.map(str::to_owned))
+}
+
 /// Stores an identity. Fails if another request was faster.
 async fn insert_identity(
     c: &mut Conn,
@@ -119,7 +123,7 @@ async fn insert_identity(
         .bind(now())
         .opt()
         .await?;
-    row.map(|(id,)| id).ok_or(SignInFault::AddressInUse)
+    row.map(|(id,)| id).ok_or_else(|| in_use(new.email))
 }
 
 async fn confirm_email(c: &mut Conn, user: UserId) -> Result<(), AuthError> {
@@ -205,7 +209,7 @@ pub(crate) async fn find_or_create(
                 identity: known.id,
                 change: AccountChange::None,
             })),
-            Some(_) => Err(SignInFault::AddressInUse),
+            Some(_) => Err(in_use(trusted)),
             None => {
                 let new = NewIdentity {
                     user,
@@ -227,7 +231,7 @@ pub(crate) async fn find_or_create(
     };
     if let Some(owner) = users::find_user_by_email(c, email).await? {
         if has_identity(c, owner.id).await? || workspaces::is_server_admin(c, owner.id).await? {
-            return Err(SignInFault::AddressInUse);
+            return Err(in_use(trusted));
         }
         if !owner.email_confirmed {
             let pending = Pending {
@@ -629,7 +633,7 @@ pub(crate) async fn connect_pending(
     let owner = users::get_user(c, user).await?;
     let is_same = parse_email(&pending.email).is_ok_and(|email| email == owner.email);
     if !is_same || has_identity(c, user).await? || workspaces::is_server_admin(c, user).await? {
-        return Err(SignInFault::AddressInUse);
+        return Err(in_use(Some(&pending.email)));
     }
     if proof == LinkProof::Unknown {
         factors::delete_all(c, user).await?;

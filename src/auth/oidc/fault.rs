@@ -19,8 +19,9 @@ pub(crate) enum SignInFault {
     Misconfigured(String),
     #[error("the provider has not confirmed the email address")]
     EmailNotVerified,
+    /// The address, if the provider vouches for it.
     #[error("the address belongs to another account")]
-    AddressInUse,
+    AddressInUse(Option<String>),
     #[error("nobody invited the person")]
     NotInvited,
     #[error(transparent)]
@@ -51,7 +52,7 @@ impl SignInFault {
             Self::Refused(_) => "refused",
             Self::Misconfigured(_) => "misconfigured",
             Self::EmailNotVerified => "email_not_verified",
-            Self::AddressInUse | Self::Auth(AuthError::EmailTaken) => "address_in_use",
+            Self::AddressInUse(_) | Self::Auth(AuthError::EmailTaken) => "address_in_use",
             Self::NotInvited | Self::Auth(AuthError::InviteNotFound) => "not_invited",
             Self::Auth(AuthError::ConfirmationRequired) => "confirmation_required",
             Self::Auth(AuthError::NotAuthenticated) => "not_signed_in",
@@ -59,10 +60,11 @@ impl SignInFault {
         }
     }
 
-    /// Part of the client's text: the provider's code, or minutes.
+    /// Part of the client's text: the provider's code, the address, or minutes.
     pub(crate) fn detail(&self) -> Option<String> {
         match self {
             Self::Refused(code) | Self::Misconfigured(code) => Some(code.clone()),
+            Self::AddressInUse(email) => email.clone(),
             Self::ClockSkew(minutes) => Some(minutes.to_string()),
             _ => None,
         }

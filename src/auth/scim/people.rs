@@ -387,7 +387,7 @@ async fn create_in(
                 SignInFault::NotInvited => ScimFault::Refused(
                     "nobody invited this person, and no workspace of the provider is open to everyone".to_owned(),
                 ),
-                SignInFault::AddressInUse | SignInFault::Auth(AuthError::EmailTaken) => taken(),
+                SignInFault::AddressInUse(_) | SignInFault::Auth(AuthError::EmailTaken) => taken(),
                 SignInFault::Auth(error) => ScimFault::Auth(error),
                 other => ScimFault::Refused(other.to_string()),
             })?;

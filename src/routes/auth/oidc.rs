@@ -682,7 +682,7 @@ async fn link(
         })
         .await;
     let (entered, token) = connected.map_err(|fault| match fault {
-        SignInFault::AddressInUse => AuthError::EmailTaken,
+        SignInFault::AddressInUse(_) => AuthError::EmailTaken,
         other => other.into(),
     })?;
     state.mailer.wake();

@@ -14,6 +14,16 @@ test.each([
     'Corp rejected this server (invalid_client). Ask your admin to enter the client secret again.',
   ],
   ['email_not_verified', null, 'Corp has not confirmed your email address.'],
+  [
+    'address_in_use',
+    'ada@example.org',
+    'ada@example.org belongs to another account. Sign in to it and connect Corp in Settings › Sign-in, or ask an admin.',
+  ],
+  [
+    'address_in_use',
+    null,
+    'Your address belongs to another account. Sign in to it and connect Corp in Settings › Sign-in, or ask an admin.',
+  ],
   ['not_invited', null, 'You have no invite to this server. Ask an admin of your workspace.'],
 ])('%s %s has a text', (code, detail, text) => {
   expect(providerError(code, 'Corp', detail)).toBe(text);

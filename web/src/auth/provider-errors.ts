@@ -32,7 +32,7 @@ export function providerError(code: string, name: string, detail: string | null)
     case 'email_not_verified':
       return `${name} has not confirmed your email address.`;
     case 'address_in_use':
-      return `Your address belongs to another account. Sign in to it and connect ${name} in Settings › Sign-in, or ask an admin.`;
+      return `${detail ?? 'Your address'} belongs to another account. Sign in to it and connect ${name} in Settings › Sign-in, or ask an admin.`;
     case 'not_invited':
       return 'You have no invite to this server. Ask an admin of your workspace.';
     case 'confirmation_required':

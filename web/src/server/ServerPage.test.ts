@@ -118,7 +118,7 @@ test('turning off a provider names the number of people who have no other way', 
   screen.scene.backend.providers = [provider({ enabled: true, tried_at: '2026-05-06', only_way_of: 12 })];
   await show();
   await fireEvent.click(await page.findByRole('button', { name: 'Turn off Corp' }));
-  await page.findByText('12 people can sign in only with Corp.');
+  await page.findByText('12 people sign in only with Corp.');
   await fireEvent.click(page.getByRole('button', { name: 'Turn off' }));
   await page.findByText('Corp is off');
   expect(screen.scene.backend.bodies).toContainEqual({ enabled: false });
