@@ -356,7 +356,20 @@ mod tests {
         assert_eq!(home.unwrap().emails[1].kind.as_deref(), Some("home"));
         let none = apply(json!([{"op": "remove", "path": "emails[type eq \"work\"]"}])).unwrap();
         assert!(none.emails.is_empty());
-        assert_eq!(apply(json!([])).unwrap(), user);
+        let flagged = apply(
+            json!([{"op": "Replace", "path": "emails[primary eq \"True\"].value", "value": "king@example.org"}]),
+        );
+        let emails = flagged.unwrap().emails;
+        assert_eq!(
+            (emails.len(), emails[0].value.as_str()),
+            (1, "king@example.org")
+        );
+        for same in [
+            json!([]),
+            json!([{"op": "Add", "path": "addresses[country eq \"UK\"].locality", "value": "London"}]),
+        ] {
+            assert_eq!(apply(same).unwrap(), user);
+        }
         for wrong in [
             json!([{"op": "move", "path": "active"}]),
             json!([{"op": "remove"}]),

@@ -6,6 +6,8 @@ use super::{
 };
 
 const PATH_CHARS_MAX: usize = 500;
+/// Attributes that are lists.
+const LISTS: &[&str] = &["emails", "members"];
 
 /// A parsed path; names are in lowercase.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,9 +39,16 @@ impl Path {
                 None if after.is_empty() => None,
                 _ => return Err(bad()),
             };
+            let attribute = attribute_name(attribute);
+            // Lists that the server does not keep have attributes of their own.
+            let filter = if LISTS.contains(&attribute.as_str()) {
+                Filter::parse(inside, SUB_ATTRIBUTES)?
+            } else {
+                Filter::default()
+            };
             return Ok(Self {
-                attribute: attribute_name(attribute),
-                filter: Some(Filter::parse(inside, SUB_ATTRIBUTES)?),
+                attribute,
+                filter: Some(filter),
                 sub,
             });
         }
