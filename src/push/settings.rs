@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::PushError;
 use crate::{
+    agents::profiles::tools::IgnoredField,
     auth::{new_token, users},
     db::{Conn, DbError, Json, now},
     ids::UserId,
@@ -136,8 +137,9 @@ impl NotificationSettings {
     }
 }
 
+/// The new settings. Left-out fields get their defaults, and the version is ignored, so settings from `GET` can be sent back.
 #[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct NotificationSettingsForm {
     pub push: bool,
     pub preview: NotificationPreview,
@@ -147,12 +149,25 @@ pub struct NotificationSettingsForm {
     /// Time zone such as `Europe/Berlin`.
     pub timezone: String,
     /// `missed` needs a confirmed address.
-    #[serde(default = "off")]
     pub mail: MailNotifications,
+    /// Set by the server; ignored in requests.
+    #[schema(value_type = serde_json::Value)]
+    pub version: IgnoredField,
 }
 
-fn off() -> MailNotifications {
-    MailNotifications::Off
+impl Default for NotificationSettingsForm {
+    fn default() -> Self {
+        let settings = NotificationSettings::default();
+        Self {
+            push: settings.push,
+            preview: settings.preview,
+            quiet: settings.quiet,
+            paused_until: settings.paused_until,
+            timezone: settings.timezone,
+            mail: settings.mail,
+            version: IgnoredField,
+        }
+    }
 }
 
 impl NotificationSettingsForm {

@@ -658,7 +658,13 @@ async fn settings_have_defaults_and_versions() {
             "{field}"
         );
     }
-    assert_eq!(t.bo.get(path).await.ok()["version"], 1);
+    assert_eq!(t.bo.put(path, stored).await.is(200)["version"], 2);
+    let reset = t.bo.put(path, json!({"push": false})).await.is(200);
+    assert_eq!(
+        [&reset["push"], &reset["preview"], &reset["quiet"]],
+        [&json!(false), &json!("full"), &Value::Null]
+    );
+    assert_eq!(t.bo.get(path).await.ok()["version"], 3);
 }
 
 #[tokio::test]
