@@ -20,6 +20,7 @@ use crate::{
     auth::{Caller, quota},
     db::{Conn, DbError, Json, now},
     ids::{AgentId, BotId, MessageId, UserId},
+    model::has_visible,
     realtime::{Audience, EventType, NewEvent, log},
     tasks::steers,
 };
@@ -175,7 +176,7 @@ pub(super) async fn store_edit(
 /// # Errors
 /// `Invalid` if the text is neither an emoji nor an emoji name.
 pub fn parse_emoji(text: &str) -> Result<String, ChatError> {
-    let fits = !text.is_empty()
+    let fits = has_visible(text)
         && text.len() <= EMOJI_BYTES_MAX
         && !text.chars().any(|c| {
             c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | '&' | '"' | '\'')

@@ -463,7 +463,9 @@ async fn a_reaction_that_is_not_an_emoji_is_rejected() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let message = t.ada.tell(&thread, "Nice").await;
-    for bad in ["a%20b", "%3Cb%3E", &"x".repeat(65), "%0A"] {
+    let too_long = "x".repeat(65);
+    let blank = ["%0A", "%20", "%E2%80%8B", "%E3%85%A4", "%EF%B8%8F"];
+    for bad in ["a%20b", "%3Cb%3E", &too_long].into_iter().chain(blank) {
         t.ada
             .put(
                 &format!("/v1/messages/{message}/reactions/{bad}"),
