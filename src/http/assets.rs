@@ -64,7 +64,8 @@ fn content_type(path: &str) -> &'static str {
         "woff2" => "font/woff2",
         "png" => "image/png",
         "ico" => "image/x-icon",
-        "json" | "webmanifest" => "application/json",
+        "json" => "application/json",
+        "webmanifest" => "application/manifest+json",
         _ => "application/octet-stream",
     }
 }
@@ -192,5 +193,16 @@ mod replaced {
                 brotli: form("br"),
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::content_type;
+
+    #[test]
+    fn the_manifest_has_its_own_media_type() {
+        let path = "manifest.webmanifest";
+        assert_eq!(content_type(path), "application/manifest+json");
     }
 }
