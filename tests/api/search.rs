@@ -231,6 +231,8 @@ async fn results_are_filtered_by_author_channel_kind_and_attachments() {
     assert_eq!(parameters(&channel).await, [code, link]);
     assert_eq!(parameters("kind=thread").await, [other, link]);
     assert_eq!(parameters("kind=text&q=code").await, [code]);
+    let several = parameters("kind=thread,resolution").await;
+    assert_eq!(several, [other, link]);
     assert_eq!(parameters("kind=resolution").await, Vec::<String>::new());
     assert_eq!(parameters("has=code,reaction").await, [code]);
     assert_eq!(parameters(&format!("before={second}")).await, [link]);
@@ -535,6 +537,75 @@ async fn a_thread_is_found_by_its_title() {
         .is(200);
     assert_eq!(found(&t.ada, "yearly").await, Vec::<String>::new());
     assert_eq!(found(&t.ada, "us").await, ["Let us begin"]);
+}
+
+#[tokio::test]
+async fn deep_dives_are_found_by_their_titles() {
+    let t = team().await;
+    let started = t.ada.start(&t.general, "Where do we land?").await;
+    let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
+    let mut dives = Vec::new();
+    for title in ["Zeppelin moorings", "Zeppelin hangars", "Balloons"] {
+        let form = json!({"title": title, "agent_id": null});
+        dives.push(id(&t.ada.start_fork(&thread, &root, form).await));
+    }
+    let titles = async |who: &Person, parameters: &str| -> Vec<String> {
+        let hits = list(&page(who, parameters).await, "/data");
+        let title = |hit: &Value| hit["fork_title"].as_str().unwrap_or("").to_owned();
+        hits.iter().map(title).collect()
+    };
+    let found = page(&t.bo, "kind=fork&q=zepp").await;
+    assert_eq!(
+        titles(&t.bo, "kind=fork&q=zepp").await,
+        ["Zeppelin hangars", "Zeppelin moorings"]
+    );
+    let hit = &found["data"][1];
+    assert_eq!(
+        json!([
+            hit["fork_id"],
+            hit["id"],
+            hit["fork_status"],
+            hit["content"]
+        ]),
+        json!([dives[0], root, "active", "Where do we land?"])
+    );
+    assert_eq!(
+        hit["fork_title_highlight"],
+        "<mark>Zeppelin</mark> moorings"
+    );
+    assert_eq!(titles(&t.ada, "kind=fork").await.len(), 3);
+    let none = Vec::<String>::new();
+    assert_eq!(titles(&t.ada, "kind=fork&q=land").await, none);
+    assert_eq!(titles(&t.ada, "kind=fork&q=zepp%20-hangars").await.len(), 1);
+    t.ada.say_in(&dives[2], "They drift").await;
+    assert_eq!(titles(&t.ada, "q=drift").await, ["Balloons"]);
+
+    let secret = t.ada.private_channel("secret", &[]).await;
+    let hidden = t.ada.start(&secret, "Zeppelin menu").await;
+    let (menu, dish) = (text(&hidden, "/thread/id"), text(&hidden, "/message/id"));
+    let form = json!({"title": "Zeppelin soup", "agent_id": null});
+    t.ada.start_fork(&menu, &dish, form).await;
+    assert_eq!(titles(&t.bo, "kind=fork&q=zepp").await.len(), 2);
+    assert_eq!(
+        titles(&t.ada, &format!("kind=fork&channel_id={secret}")).await,
+        ["Zeppelin soup"]
+    );
+    assert_eq!(
+        titles(&t.ada, &format!("kind=fork&thread_id={thread}&q=soup")).await,
+        none
+    );
+    let both = "kind=thread,fork&q=zepp&limit=1";
+    assert_eq!(titles(&t.ada, both).await, ["", "Zeppelin soup"]);
+    let cursor = text(&page(&t.ada, both).await, "/next_cursor");
+    assert_eq!(
+        titles(&t.ada, &format!("{both}&cursor={cursor}")).await,
+        ["Zeppelin hangars", "Zeppelin moorings"]
+    );
+    let path = format!("/v1/forks/{}", dives[0]);
+    t.ada.patch(&path, json!({"title": "Masts"})).await.is(200);
+    assert_eq!(titles(&t.bo, "kind=fork&q=moorings").await, none);
+    t.ada.delete(&format!("/v1/messages/{root}")).await.ok();
+    assert_eq!(titles(&t.bo, "kind=fork&q=masts").await, none);
 }
 
 #[tokio::test]
@@ -846,6 +917,12 @@ async fn invalid_queries_are_rejected() {
         ("q=plan&order=best", "invalid_order"),
         ("q=plan&thread_id=general", "invalid_id"),
         ("q=plan&kind=notice", "invalid_query"),
+        ("q=plan&kind=thread,notice", "invalid_query"),
+        ("q=plan&kind=fork,file", "invalid_query"),
+        ("q=plan&kind=fork&order=oldest", "invalid_query"),
+        ("q=plan&kind=fork&match=any", "invalid_query"),
+        ("q=plan&kind=fork&has=link", "invalid_query"),
+        ("q=plan%20from:me&kind=thread,fork", "invalid_query"),
         ("q=plan&match=some", "invalid_query"),
         ("q=plan&match=any&order=newest", "invalid_query"),
         ("q=plan&group=thread", "invalid_query"),

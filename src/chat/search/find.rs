@@ -1,12 +1,14 @@
 //! Runs a search: parameters, access, and a page of hits.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::Serialize;
 
 use super::{
-    any, highlight, index,
+    any,
+    forks::{self, FoundFork},
+    highlight, index,
     query::{self, Filter, Has, Question},
     rank::{self, Candidate},
     rebuild::{self, SearchIndex},
@@ -15,6 +17,7 @@ use crate::{
     auth::{self, Actor, Caller},
     chat::{
         ChatError, access,
+        forks::ForkStatus,
         rows::{
             message::{Message, MessageKind, Row, message_sql},
             variant::find_base,
@@ -47,8 +50,8 @@ const CLOCKS_APART: std::time::Duration = std::time::Duration::from_mins(10);
 
 constant! { pub SearchHitObject = "search_hit" }
 
-/// A matching message.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
+/// A matching message, or a deep dive with a matching title: the message from which it starts, with the ID of the deep dive.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct SearchHit {
     #[schema(inline)]
     pub object: SearchHitObject,
@@ -60,10 +63,28 @@ pub struct SearchHit {
     pub thread_title: Option<String>,
     /// The title with matches in `<mark>`, escaped for HTML; null if the title does not match.
     pub thread_title_highlight: Option<String>,
+    /// Title of the deep dive; null in the main line of a thread.
+    pub fork_title: Option<String>,
+    /// The title with matches in `<mark>`, escaped for HTML; null if the title does not match.
+    pub fork_title_highlight: Option<String>,
+    /// Status of the deep dive; null in the main line of a thread.
+    pub fork_status: Option<ForkStatus>,
     /// Null for a direct channel.
     pub channel_name: Option<String>,
     /// Number of replies in the hit's thread.
     pub reply_count: i64,
+}
+
+impl SearchHit {
+    /// The hit for a deep dive that starts from this message.
+    fn of_fork(&self, fork: FoundFork, phrases: &[Phrase]) -> Self {
+        let mut hit = self.clone();
+        hit.message.fork_id = Some(fork.id);
+        hit.fork_title_highlight = highlight::whole(&fork.title, phrases);
+        hit.fork_title = Some(fork.title);
+        hit.fork_status = Some(fork.status);
+        hit
+    }
 }
 
 /// A page of hits.
@@ -83,12 +104,14 @@ pub struct SearchPage {
 }
 
 text_enum! {
-    /// Filter by message kind.
+    /// Kind of a hit.
     pub enum Kind {
         Text = "text",
         Resolution = "resolution",
         /// First messages of threads.
         Thread = "thread",
+        /// Deep dives, by their titles.
+        Fork = "fork",
         /// Passages of files, instead of messages.
         File = "file",
     }
@@ -153,7 +176,8 @@ pub struct Search {
     pub channel: Option<ChannelId>,
     pub thread: Option<ThreadId>,
     pub author: Option<Author>,
-    pub kind: Option<Kind>,
+    /// Empty for messages of any kind.
+    pub kinds: Vec<Kind>,
     pub has: Vec<Has>,
     pub before: Option<Until>,
     pub after: Option<Timestamp>,
@@ -165,7 +189,7 @@ impl Search {
             && self.channel.is_none()
             && self.thread.is_none()
             && self.author.is_none()
-            && self.kind.is_none()
+            && self.kinds.is_empty()
             && self.has.is_empty()
             && self.before.is_none()
             && self.after.is_none()
@@ -527,12 +551,16 @@ async fn apply_parameters(
         }
         None => {}
     }
-    match search.kind {
-        Some(Kind::Text) => what.all.push(vec![term(index::TEXT_TERM)]),
-        Some(Kind::Resolution) => what.all.push(vec![term(index::RESULT_TERM)]),
-        Some(Kind::Thread) => what.all.push(vec![term(index::ROOT_TERM)]),
-        // `passages` finds these.
-        Some(Kind::File) | None => {}
+    let kinds = search.kinds.iter().filter_map(|kind| match kind {
+        Kind::Text => Some(term(index::TEXT_TERM)),
+        Kind::Resolution => Some(term(index::RESULT_TERM)),
+        Kind::Thread => Some(term(index::ROOT_TERM)),
+        // `forks` and `passages` find these.
+        Kind::Fork | Kind::File => None,
+    });
+    let kinds: Vec<Phrase> = kinds.collect();
+    if !kinds.is_empty() {
+        what.all.push(kinds);
     }
     for has in &search.has {
         what.all.push(vec![term(index::has_term(*has))]);
@@ -677,6 +705,9 @@ pub async fn find(
         let bound = imported.unwrap_or(bound);
         scope.above = scope.above.max(bound);
     }
+    if search.kinds.contains(&Kind::Fork) {
+        return find_with_forks(c, actor, search, (&scope, &plan.what), limit, page).await;
+    }
     let phrases = if search.is_any {
         any::shown_phrases(&search.question.text)
     } else {
@@ -711,6 +742,49 @@ pub async fn find(
         }
     };
     page.data = hits(c, actor, &seqs, &phrases).await?;
+    Ok(page)
+}
+
+/// Adds the newest hits below a number to a page, with deep dives after the messages from which they start. A message and all its deep
+/// dives are on one page.
+async fn find_with_forks(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    search: &Search,
+    (scope, what): (&Scope, &Match),
+    limit: i64,
+    mut page: SearchPage,
+) -> Result<SearchPage, ChatError> {
+    let mut messages = BTreeSet::new();
+    if search.kinds != [Kind::Fork] {
+        let found = store::find_documents(c, scope, what, limit + 1).await?;
+        messages.extend(found.into_iter().map(|found| found.seq));
+    }
+    let mut starts: BTreeMap<i64, Vec<FoundFork>> = BTreeMap::new();
+    for fork in forks::find(c, actor, &search.question, search.channel, search.thread).await? {
+        if fork.seq < scope.below {
+            starts.entry(fork.seq).or_default().push(fork);
+        }
+    }
+    let all: BTreeSet<i64> = messages.iter().chain(starts.keys()).copied().collect();
+    let shown = usize::try_from(limit).unwrap_or(usize::MAX);
+    let seqs: Vec<i64> = all.iter().rev().take(shown).copied().collect();
+    page.has_more = all.len() > shown;
+    if let (true, Some(below)) = (page.has_more, seqs.last().copied()) {
+        page.next_cursor = Some(Start::Newest { below }.cursor());
+    }
+    let phrases = search.question.with.concat();
+    for hit in hits(c, actor, &seqs, &phrases).await? {
+        let seq = hit.message.seq;
+        let of_forks: Vec<SearchHit> = starts
+            .remove(&seq)
+            .into_iter()
+            .flatten()
+            .map(|fork| hit.of_fork(fork, &phrases))
+            .collect();
+        page.data.extend(messages.contains(&seq).then_some(hit));
+        page.data.extend(of_forks);
+    }
     Ok(page)
 }
 
@@ -794,11 +868,13 @@ async fn by_relevance(
     Ok(scored.into_iter().map(|(_, seq)| seq).collect())
 }
 
-/// Thread and channel data of a hit.
+/// Data of the conversation and channel of a hit.
 #[derive(sqlx::FromRow)]
 struct HitContext {
     seq: i64,
     title: Option<String>,
+    fork_title: Option<String>,
+    fork_status: Option<ForkStatus>,
     reply_count: i64,
     channel_name: Option<String>,
 }
@@ -822,8 +898,8 @@ async fn hits(
         .await?;
     let sql = sql_with_seqs!(
         c,
-        "select m.seq, t.title, t.reply_count, ch.name as channel_name from messages m join threads t on t.id = m.thread_id \
-         join channels ch on ch.id = m.channel_id where",
+        "select m.seq, t.title, f.title as fork_title, f.status as fork_status, t.reply_count, ch.name as channel_name from messages m \
+         join threads t on t.id = m.thread_id join channels ch on ch.id = m.channel_id left join forks f on f.id = m.conversation_id where",
         "workspace_id" = 1,
         2,
         ""
@@ -842,12 +918,15 @@ async fn hits(
         contexts.into_iter().map(|hit| (hit.seq, hit)).collect();
     let hits = seqs.iter().filter_map(|seq| {
         let (message, hit) = (messages.remove(seq)?, contexts.remove(seq)?);
-        let title = hit.title.as_deref();
+        let marked = |title: Option<&str>| highlight::whole(title?, phrases);
         Some(SearchHit {
             object: SearchHitObject,
             highlight: highlight::excerpt(index::beginning(&message.content_plain), phrases),
-            thread_title_highlight: title.and_then(|title| highlight::whole(title, phrases)),
+            thread_title_highlight: marked(hit.title.as_deref()),
             thread_title: hit.title,
+            fork_title_highlight: marked(hit.fork_title.as_deref()),
+            fork_title: hit.fork_title,
+            fork_status: hit.fork_status,
             channel_name: hit.channel_name,
             reply_count: hit.reply_count,
             message,

@@ -1,4 +1,4 @@
-//! Full-text search over messages, resolutions, and thread titles.
+//! Full-text search over messages, resolutions, and titles of threads and deep dives.
 //!
 //! ```text
 //! post, edit, end of a reply, publish, delete ─► index ─► dialect::search (FTS5 | tsvector)
@@ -13,6 +13,7 @@
 pub mod any;
 pub mod backlog;
 pub mod find;
+mod forks;
 pub mod highlight;
 pub mod index;
 mod irregular;

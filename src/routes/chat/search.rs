@@ -2,7 +2,7 @@
 
 use axum::Json;
 use futures::FutureExt;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{
@@ -23,6 +23,7 @@ use crate::{
                 self,
                 find::{PassageFilter, PassagePage, PassageStart},
             },
+            query::Question,
         },
     },
     collections::{self, CollectionError, StoreRef},
@@ -31,6 +32,7 @@ use crate::{
     ids::{ChannelId, FileId, ThreadId},
     meaning::VectorAnswer,
     server::State,
+    text_enum::UnknownText,
 };
 
 const HITS_PAGE: i64 = 20;
@@ -64,10 +66,12 @@ struct SearchQuery {
     /// Only by this user or agent: `user_…` or `agent_…`.
     author_id: Option<String>,
     /// `text`, `resolution` (resolution messages), `thread` (root messages, which also match by
-    /// the title of the thread), or `file`: passages of files, selected by `q`, `match`, `channel_id`,
-    /// `file_id`, and `vector_store_id`, and sorted by `order`.
-    #[param(inline)]
-    kind: Option<find::Kind>,
+    /// the title of the thread), and `fork` (deep dives by their titles, newest first, selected by `q`,
+    /// `channel_id`, and `thread_id`); separate several with commas. Or `file`: passages of files, selected by `q`, `match`,
+    /// `channel_id`, `file_id`, and `vector_store_id`, and sorted by `order`.
+    #[serde(default, deserialize_with = "kinds")]
+    #[param(value_type = Option<String>, example = "thread,fork")]
+    kind: Vec<find::Kind>,
     /// Only passages of this file; requires `kind=file`.
     file_id: Option<FileId>,
     /// Only passages of the files in this vector store: an ID, `vs_HANDLE`, or the ID of a channel; requires `kind=file`.
@@ -90,10 +94,33 @@ struct SearchQuery {
     cursor: Option<String>,
 }
 
-/// Search messages, resolutions, and thread titles
+impl SearchQuery {
+    /// True if passages of files are searched.
+    fn finds_files(&self) -> bool {
+        self.kind == [find::Kind::File]
+    }
+}
+
+/// Reads kinds that are separated by commas.
+fn kinds<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<find::Kind>, D::Error> {
+    let text = String::deserialize(d)?;
+    let kinds = text
+        .split(',')
+        .map(|name| name.trim().parse::<find::Kind>());
+    let kinds: Result<Vec<find::Kind>, UnknownText> = kinds.collect();
+    let kinds = kinds.map_err(D::Error::custom)?;
+    if kinds.len() > 1 && kinds.contains(&find::Kind::File) {
+        return Err(D::Error::custom("`file` must be the only kind"));
+    }
+    Ok(kinds)
+}
+
+/// Search messages, resolutions, and titles of threads and deep dives
 ///
 /// Returns messages that the caller can currently see, but never deleted messages, notices, or unfinished replies. Only the
-/// first 64 KiB of a message are searched. With `kind=file`, the hits are passages of files that the caller can currently read.
+/// first 64 KiB of a message are searched. With `kind=fork`, a hit is the message from which a deep dive starts, with the ID of the
+/// deep dive as `fork_id`; a page has all hits of a message. With `kind=file`, the hits are passages of files that the caller can
+/// currently read.
 #[utoipa::path(get, path = "/v1/search", tag = "search",
     security(("session" = ["viewer"]), ("key" = ["chat:read"])),
     params(SearchQuery), responses((status = 200, body = SearchAnswer)))]
@@ -108,7 +135,7 @@ async fn search(
             let actor = member.enter(c).await?;
             actor.require(Scope::ChatRead)?;
             let limit = Limit::or(query.limit, HITS_PAGE);
-            if query.kind == Some(find::Kind::File) {
+            if query.finds_files() {
                 let page = find_files(c, &member.caller, &actor, &query, limit, &asked).await?;
                 return Ok(SearchAnswer::Passages(page));
             }
@@ -137,7 +164,7 @@ async fn ask(
 ) -> Result<VectorAnswer, ApiError> {
     let is_ranked = query.match_mode == Some(find::MatchMode::Any)
         || query.order == Some(find::SearchOrder::Relevance);
-    if query.kind != Some(find::Kind::File) || !is_ranked || query.cursor.is_some() {
+    if !query.finds_files() || !is_ranked || query.cursor.is_some() {
         return Ok(VectorAnswer::Unused);
     }
     let text = query.q.as_deref();
@@ -190,6 +217,31 @@ impl ToSchema for SearchAnswer {
     }
 }
 
+/// Rejects filters of messages, and `others`, for a kind of hits to which they do not apply.
+fn reject_filters(
+    query: &SearchQuery,
+    question: &Question,
+    kind: find::Kind,
+    others: &[(&'static str, bool)],
+) -> Result<(), ApiError> {
+    let of_messages = [
+        ("group", query.group.is_some()),
+        ("author_id", query.author_id.is_some()),
+        ("has", query.has.is_some()),
+        ("before", query.before.is_some()),
+        ("after", query.after.is_some()),
+    ];
+    if let Some(name) = first_given(&of_messages).or_else(|| first_given(others)) {
+        let text = format!("{name} does not apply to kind={kind}: leave out one of them");
+        return Err(ApiError::invalid(ErrorCode::InvalidQuery, text, name));
+    }
+    if question.filters.is_empty() && question.excluded.is_empty() {
+        return Ok(());
+    }
+    let text = format!("filters such as from: do not apply to kind={kind}: leave out one of them");
+    Err(ChatError::InvalidQuery(text, "q").into())
+}
+
 /// Finds passages of files.
 async fn find_files(
     c: &mut Conn,
@@ -199,19 +251,6 @@ async fn find_files(
     limit: i64,
     asked: &VectorAnswer,
 ) -> Result<PassagePage, ApiError> {
-    let other = [
-        ("group", query.group.is_some()),
-        ("thread_id", query.thread_id.is_some()),
-        ("author_id", query.author_id.is_some()),
-        ("has", query.has.is_some()),
-        ("before", query.before.is_some()),
-        ("after", query.after.is_some()),
-    ];
-    if let Some(name) = first_given(&other) {
-        let text =
-            format!("{name} does not apply to passages: leave it out, or leave out kind=file");
-        return Err(ApiError::invalid(ErrorCode::InvalidQuery, text, name));
-    }
     let is_any = query.match_mode == Some(find::MatchMode::Any);
     let order = find::order_of(query.order, is_any, None)?;
     let search = Search {
@@ -223,10 +262,8 @@ async fn find_files(
         let text = "the search is empty: enter a word".to_owned();
         return Err(ChatError::InvalidQuery(text, "q").into());
     }
-    if !(search.question.filters.is_empty() && search.question.excluded.is_empty()) {
-        let text = "filters such as from: do not apply to passages: leave them out, or leave out kind=file";
-        return Err(ChatError::InvalidQuery(text.to_owned(), "q").into());
-    }
+    let others = [("thread_id", query.thread_id.is_some())];
+    reject_filters(query, &search.question, find::Kind::File, &others)?;
     if let Some(channel) = query.channel_id {
         let access = access::channel(c, caller, channel).await?;
         if access.actor.workspace != actor.workspace {
@@ -280,12 +317,19 @@ fn parse(query: &SearchQuery) -> Result<(Search, Start), ApiError> {
         channel: query.channel_id,
         thread: query.thread_id,
         author,
-        kind: query.kind,
+        kinds: query.kind.clone(),
         has: find::parse_has(query.has.as_deref())?,
         before: find::parse_before(query.before.as_deref())?,
         after: find::parse_moment(query.after.as_deref(), "after")?,
     };
     let start = Start::parse(order, query.cursor.as_deref())?;
+    if search.kinds.contains(&find::Kind::Fork) {
+        let others = [
+            ("match", is_any),
+            ("order", !matches!(start, Start::Newest { .. })),
+        ];
+        reject_filters(query, &search.question, find::Kind::Fork, &others)?;
+    }
     if search.is_empty() {
         let text = "the search is empty: enter a word or a filter such as from:me";
         return Err(ChatError::InvalidQuery(text.to_owned(), "q").into());

@@ -1,7 +1,8 @@
 // @vitest-environment happy-dom
 import { fireEvent, screen as page } from '@testing-library/svelte';
 import { expect, test, vi } from 'vitest';
-import { fork } from '../test/make';
+import type { SearchHit } from '../api/search';
+import { message } from '../test/make';
 import { Screen } from '../test/screen';
 import QuickSwitcher from './QuickSwitcher.svelte';
 
@@ -48,11 +49,14 @@ test('pages of admins are not listed for others', async () => {
 
 test('deep dives of the server are found by their titles', async () => {
   const { backend } = screen.scene;
-  const old = fork({ id: 'fork_old', title: 'The old harbor', channel_id: 'chan_1', status: 'resolved' });
-  backend.following = [{ kind: 'fork', fork: old, thread: null, variants: [] } as never];
+  const dive = { fork_id: 'fork_old', fork_title: 'The old harbor', fork_status: 'resolved' } as const;
+  const root = message({ channel_id: 'chan_1', thread_id: 'thread_old', content: 'Where do we land?' });
+  const hit = { ...root, thread_title: null } as SearchHit;
+  backend.hits = [hit, { ...hit, ...dive }];
   await type('harbor');
-  await vi.waitFor(() => expect(options()).toContain('The old harbor Resolved dive'));
-  expect(backend.calls).toContain('GET /v1/following');
+  await vi.waitFor(() =>
+    expect(options().slice(0, 2)).toEqual(['Where do we land? #general', 'The old harbor Resolved dive']),
+  );
 });
 
 test('without a result, the messages can be searched', async () => {

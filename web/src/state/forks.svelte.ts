@@ -71,7 +71,7 @@ export class Forks {
   }
 }
 
-export const isOpen = (f: Fork): boolean => f.status === 'active';
+export const isOpen = (f: Pick<Fork, 'status'>): boolean => f.status === 'active';
 
 function grouped(forks: Iterable<Fork>, by: (f: Fork) => string): ReadonlyMap<string, Fork[]> {
   const groups = new Map<string, Fork[]>();

@@ -33,7 +33,7 @@ const threadItem = (
   go: () => router.go(to.thread(slug, channels.segment(c), id)),
 });
 
-const forkItem = (f: Fork, path: string, router: Router): SwitcherItem => ({
+const forkItem = (f: Pick<Fork, 'id' | 'title' | 'status'>, path: string, router: Router): SwitcherItem => ({
   key: f.id,
   kind: 'dive',
   id: f.id,
@@ -44,24 +44,25 @@ const forkItem = (f: Fork, path: string, router: Router): SwitcherItem => ({
 
 /** Threads, chats, and deep dives from the server that are not listed yet. */
 export const foundItems = (
-  { hits, forks }: Pick<ThreadSearch, 'hits' | 'forks'>,
+  { hits }: Pick<ThreadSearch, 'hits'>,
   listed: readonly SwitcherItem[],
   ws: WorkspaceState,
   router: Router,
 ): SwitcherItem[] => {
   const known = new Set(listed.map((item) => item.key));
-  const dives = forks.flatMap((fork) => {
-    const path = known.has(fork.id) ? null : pathTo(fork, ws);
-    return path ? [forkItem(fork, path, router)] : [];
-  });
-  const threads = hits.flatMap((hit) => {
+  return hits.flatMap((hit) => {
     const channel = ws.channels.map.get(hit.channel_id);
-    if (!channel || known.has(hit.thread_id)) return [];
-    known.add(hit.thread_id);
+    const id = hit.fork_id ?? hit.thread_id;
+    if (!channel || known.has(id)) return [];
+    known.add(id);
+    if (hit.fork_id && hit.fork_status) {
+      const fork = { id, title: hit.fork_title ?? '', status: hit.fork_status };
+      const path = to.fork(ws.slug, ws.channels.segment(channel), hit.thread_id, id);
+      return [forkItem(fork, path, router)];
+    }
     const title = hit.thread_title ?? threadTitle({ title: null, root_message: hit });
-    return [threadItem(hit.thread_id, title, channel, ws, router)];
+    return [threadItem(id, title, channel, ws, router)];
   });
-  return [...threads, ...dives];
 };
 
 /** Entries of the switcher. Threads with the latest activity come first, so that an empty query shows recent ones. */

@@ -10,6 +10,7 @@ import type { DependentPerson, IdentityProvider, ScimToken } from '../api/identi
 import type { StylePreset } from '../api/reply-styles';
 import type { Run, Workflow } from '../api/runs';
 import type { Schedule } from '../api/schedules';
+import type { SearchHit } from '../api/search';
 import type { ServerInfo } from '../api/server';
 import type { Fork, Message, Task, Thread } from '../api/types';
 import { WorkspaceState } from '../state/workspace.svelte';
@@ -43,6 +44,8 @@ export class Backend {
   code: CodeRoutes | null = null;
   /** Mia's inbox, for tests of it. */
   inbox: Inbox | null = null;
+  /** Hits of each search. */
+  hits: SearchHit[] = [];
   /** Mia's followed conversations. */
   following: FollowedConversation[] = [];
   workflows: Workflow[] = [];
@@ -187,6 +190,7 @@ export class Backend {
       this.waiting = { ...this.waiting, grants: this.waiting.grants.filter((g) => g.id !== id) };
       return {};
     }
+    if (call === 'GET /v1/search') return list(this.hits);
     if (call === 'GET /v1/following') return list(this.following);
     if (call === 'GET /v1/workflows') {
       const name = url.searchParams.get('name');
