@@ -73,6 +73,38 @@ pub(super) fn origin_of(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
+/// Name of the company that runs a push service.
+pub(super) fn service_of(url: &Url) -> &str {
+    let host = url.host_str().unwrap_or_default();
+    if host.ends_with("push.apple.com") {
+        "Apple"
+    } else if host.ends_with("googleapis.com") {
+        "Google"
+    } else if host.ends_with("mozilla.com") {
+        "Mozilla"
+    } else if host.ends_with("windows.com") {
+        "Microsoft"
+    } else {
+        host
+    }
+}
+
+/// An answer in JSON, as Apple sends them.
+#[derive(serde::Deserialize)]
+struct Reasoned {
+    reason: String,
+}
+
+/// The reason that an answer gives, or the whole answer, as a line without control characters.
+fn shown(answer: &str) -> String {
+    let reasoned: Option<Reasoned> = serde_json::from_str(answer).ok();
+    let text = reasoned.as_ref().map_or(answer, |it| it.reason.as_str());
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    let visible = line.chars().filter(|c| !c.is_control());
+    visible.take(SHOWN_MAX).collect()
+}
+
 impl PushClient {
     pub(super) fn new(rules: Rules) -> Self {
         Self {
@@ -151,19 +183,30 @@ impl PushClient {
             }
         }
         text.truncate(ANSWER_BYTES_MAX);
-        let text = String::from_utf8_lossy(&text);
-        let words: Vec<&str> = text.split_whitespace().collect();
         Answer {
             status: Some(status),
-            text: words
-                .join(" ")
-                .chars()
-                .filter(|c| !c.is_control())
-                .take(SHOWN_MAX)
-                .collect(),
+            text: shown(&String::from_utf8_lossy(&text)),
             retry_after: wait.map_or(RETRY_AFTER_DEFAULT, |s| {
                 Duration::from_secs(s).min(RETRY_AFTER_MAX)
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn an_answer_is_its_reason_or_a_line() {
+        for (answer, text) in [
+            (r#"{"reason":"BadJwtToken"}"#, "BadJwtToken"),
+            (r#"{"code": 403}"#, r#"{"code": 403}"#),
+            ("permission\r\n denied\u{7}", "permission denied"),
+            ("", ""),
+        ] {
+            assert_eq!(shown(answer), text);
+        }
+        assert_eq!(shown(&"x".repeat(300)).len(), 200);
     }
 }

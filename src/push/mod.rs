@@ -3,8 +3,9 @@
 //! `device` stores subscriptions of browsers, and `settings` their owners' preferences. The job in `notify` finds items
 //! that opened, and inserts a row of `queue` for each device; `sender` checks each again, and sends it through `client`. `payload`
 //! writes the notification, `crypto` encrypts it for the browser, and `vapid` identifies the server to push services. `missed` writes an email
-//! about items that the person has not read.
+//! about items that the person has not read, and `answers` counts what push services answered.
 
+pub mod answers;
 mod client;
 mod crypto;
 pub mod device;

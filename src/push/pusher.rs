@@ -6,6 +6,7 @@ use serde::Serialize;
 use tokio::sync::{Mutex, Notify};
 
 use super::{
+    answers::PushAnswers,
     client::PushClient,
     device::{PushDevice, RecentDelivery, Subscription},
     error::PushError,
@@ -43,6 +44,8 @@ pub struct PushStatus {
     pub devices: Vec<PushDevice>,
     /// Newest first, at most 20.
     pub recent: Vec<RecentDelivery>,
+    /// Answers of push services in the last 24 hours; empty except for admins.
+    pub answers: Vec<PushAnswers>,
     /// Answer of your mail server, if emails are off because it refused one.
     pub mail_problem: Option<String>,
 }

@@ -6,7 +6,7 @@ use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use uuid::Uuid;
 
 use super::{
-    client::{Answer, PushRequest, origin_of},
+    client::{Answer, PushRequest, origin_of, service_of},
     crypto::{self, BrowserKeys},
     device::{self, DeviceTarget},
     error::PushError,
@@ -96,22 +96,6 @@ pub struct PushTestResult {
     pub ms: u64,
     /// Advice; null if there is none.
     pub hint: Option<String>,
-}
-
-/// Name of the company that runs a push service.
-fn service_of(url: &Url) -> &str {
-    let host = url.host_str().unwrap_or_default();
-    if host.ends_with("push.apple.com") {
-        "Apple"
-    } else if host.ends_with("googleapis.com") {
-        "Google"
-    } else if host.ends_with("mozilla.com") {
-        "Mozilla"
-    } else if host.ends_with("windows.com") {
-        "Microsoft"
-    } else {
-        host
-    }
 }
 
 /// Reduces the number of requests to a push service by one.
@@ -365,17 +349,18 @@ impl Pusher {
     }
 
     fn hint(&self, reaction: Reaction, service: &str, answer: &Answer) -> Option<String> {
-        let status = answer.status.unwrap_or_default();
         Some(match reaction {
             Reaction::Sent => return None,
             Reaction::Refused if !self.has_accepted_subject() => format!(
-                "{service} refused this ({status} {}): an operator has to set OPENVIBE_PUSH_SUBJECT to mailto:YOU@YOUR-DOMAIN",
-                answer.text
+                "{}: an operator has to set OPENVIBE_PUSH_SUBJECT to mailto:YOU@YOUR-DOMAIN",
+                refusal(service, answer)
             ),
-            Reaction::Refused => format!(
-                "{service} refused this ({status} {}): check the clock of the server",
-                answer.text
-            ),
+            Reaction::Refused => {
+                format!(
+                    "{}: check the clock of the server",
+                    refusal(service, answer)
+                )
+            }
             Reaction::Gone => {
                 "This browser is no longer subscribed: open OpenVibe there again.".to_owned()
             }
@@ -412,6 +397,12 @@ async fn skip(
     .await
 }
 
+/// Text for an answer with which a push service refuses this server.
+fn refusal(service: &str, answer: &Answer) -> String {
+    let answer = format!("{} {}", answer.status.unwrap_or_default(), answer.text);
+    format!("{service} refused this ({})", answer.trim_end())
+}
+
 /// Stores the answer to a delivery.
 async fn settle(
     c: &mut Conn,
@@ -428,10 +419,14 @@ async fn settle(
         Reaction::Retry if retry.is_some() => (DeliveryState::Queued, retry, 1),
         Reaction::Retry | Reaction::Shorten | Reaction::Fail => (DeliveryState::Failed, None, 1),
     };
+    let text = match (reaction, Url::parse(&delivery.origin)) {
+        (Reaction::Refused, Ok(url)) => refusal(service_of(&url), answer),
+        _ => answer.text.clone(),
+    };
     let settlement = Settlement {
         state,
         status: answer.status,
-        answer: answer.text.clone(),
+        answer: text,
     };
     queue::settle(c, delivery.id, &settlement, due_at, attempts).await
 }

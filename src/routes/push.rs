@@ -20,7 +20,7 @@ use crate::{
     },
     ids::DeviceId,
     push::{
-        PushError, PushStatus, PushTestResult,
+        PushError, PushStatus, PushTestResult, answers,
         device::{self, PushDevice, PushDeviceForm},
         settings::{self, NotificationSettings, NotificationSettingsForm},
     },
@@ -60,6 +60,7 @@ async fn get_push(
         subject_ok: state.pusher.has_accepted_subject(),
         devices: device::list(&mut c, caller.user, session).await?,
         recent: device::recent(&mut c, caller.user).await?,
+        answers: answers::list(&mut c, caller.user).await?,
         mail_problem: settings::mail_problem(&mut c, caller.user).await?,
     }))
 }

@@ -388,9 +388,10 @@ async fn the_server_reacts_to_each_answer_of_a_push_service() {
         [PushAnswer::Status(403, "{\"reason\": \"BadJwtToken\"}")],
     );
     p.mention("refused").await;
-    assert_eq!(
-        p.newest("refused").await["answer"],
-        "{\"reason\": \"BadJwtToken\"}"
+    let refused = text(&p.newest("refused").await, "/answer");
+    assert!(
+        refused.ends_with(" refused this (403 BadJwtToken)"),
+        "{refused}"
     );
     p.mention("while paused").await;
     p.newest("skipped").await;
@@ -404,6 +405,18 @@ async fn the_server_reacts_to_each_answer_of_a_push_service() {
     assert_eq!(p.newest("gone").await["device_id"], json!(p.phone));
     assert_eq!(p.t.bo.get("/v1/push").await.ok()["devices"], json!([]));
     assert_eq!(p.service.received().len(), 10);
+    // Admins see how often each answer was given.
+    let status = p.t.ada.get("/v1/push").await.ok();
+    let counted = list(&status, "/answers");
+    let counted: Vec<Value> = counted
+        .iter()
+        .map(|one| json!([one["status"], one["count"]]))
+        .collect();
+    assert_eq!(
+        json!(counted),
+        json!([[201, 2], [301, 1], [403, 1], [410, 1], [500, 1]])
+    );
+    assert_eq!(p.t.bo.get("/v1/push").await.ok()["answers"], json!([]));
 }
 
 #[tokio::test]

@@ -94,7 +94,8 @@ export function reasonsOf(status: PushStatus): string[] {
     lines.push('The server has no secret key: an operator has to set OPENVIBE_SECRET_KEY.');
   if (!status.subject_ok) lines.push('iPhones and Macs will refuse notifications from this server.');
   const last = status.recent.find((r) => r.status !== null);
-  if (last && last.status! >= 300)
+  if (last?.state === 'refused') lines.push(`${last.answer}.`);
+  else if (last && last.status! >= 300)
     lines.push(`The last answer was ${last.status} ${last.answer ?? ''}`.trim());
   return lines;
 }

@@ -20,6 +20,7 @@ const status = (of: Partial<PushStatus> = {}): PushStatus => ({
   devices: [device],
   recent: [],
   mail_problem: null,
+  answers: [],
   ...of,
 });
 const own = { endpoint: 'https://push/a', key: 'key' };
