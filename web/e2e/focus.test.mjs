@@ -91,8 +91,15 @@ test('New message by keyboard alone: find, Enter selects, Enter starts, then typ
   await becomes(page, 'Message Bo Chen');
 });
 
+test('opening a channel from the sidebar focuses its heading', async () => {
+  await side(bo).getByRole('link', { name: 'random' }).click();
+  await bo.page.waitForFunction(() => document.activeElement.matches('h1'));
+  assert.equal(await focused(bo.page), 'random');
+});
+
 test('opening a thread focuses its messages: J and K work immediately', async () => {
   const { page } = bo;
+  await side(bo).getByRole('link', { name: 'general' }).click();
   await page.locator('main').getByRole('link', { name: 'To be deleted' }).click();
   await becomes(page, 'Messages');
   await page.keyboard.press('j');
