@@ -61,5 +61,7 @@ test('deep dives of the server are found by their titles', async () => {
 
 test('without a result, the messages can be searched', async () => {
   await type('zz');
-  await vi.waitFor(() => expect(options()).toEqual(['No results', 'Search messages for “zz”']));
+  await vi.waitFor(() => expect(options()).toEqual(['No results. Search messages for “zz”']));
+  await fireEvent.input(page.getByRole('combobox'), { target: { value: '>zz' } });
+  await vi.waitFor(() => expect(options()).toEqual(['No results']));
 });
