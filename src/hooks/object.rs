@@ -198,7 +198,7 @@ pub struct NewHook {
 #[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HookForm {
-    /// Name of the new bot; required without `bot_id`.
+    /// Name of the new bot; required without `bot_id`, and not used with it.
     pub name: Option<String>,
     pub channel_id: ChannelId,
     /// An existing bot, which you must have created unless you are an admin.

@@ -198,7 +198,14 @@ pub async fn post(
     if let Some(wanted) = &post.channel {
         match choose_channel(c, hook, wanted).await? {
             Some(channel) => hook.channel_id = channel,
-            None => attempt.note_channel(wanted),
+            None => {
+                let own: String = c
+                    .q("select name from channels where id = $1")
+                    .bind(hook.channel_id)
+                    .value()
+                    .await?;
+                attempt.note_channel(wanted, &own);
+            }
         }
     }
     let thread = match (&post.thread_key, &post.thread_ts) {

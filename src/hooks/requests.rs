@@ -111,12 +111,11 @@ impl ReceivedRequest {
         }
     }
 
-    /// Notes that the message is not in the channel that it names.
-    pub fn note_channel(&mut self, wanted: &str) {
-        let wanted = beginning(wanted, 100);
-        self.notes.push(format!(
-            "`{wanted}` is not a channel of this webhook: its own channel is used"
-        ));
+    /// Notes that the message is in the webhook's own channel, not in the one that it names.
+    pub fn note_channel(&mut self, wanted: &str, own: &str) {
+        let wanted = beginning(wanted.trim_start_matches('#'), 100);
+        self.notes
+            .push(format!("Asked for #{wanted}, posted in #{own}"));
     }
 
     /// Notes that the message does not answer the thread that it names.

@@ -417,15 +417,15 @@ pub async fn create(
         None => None,
     };
     let bot = match (known, &form.name) {
-        (Some(bot), None) => {
+        (Some(bot), _) => {
             if bot.created_by != actor.user {
                 actor.require(Scope::WorkspaceAdmin)?;
             }
             bot.id
         }
         (None, Some(name)) => insert_bot(c, actor, name).await?,
-        _ => {
-            let problem = "send either `name`, for a new bot, or `bot_id`";
+        (None, None) => {
+            let problem = "send `name`, for a new bot, or `bot_id`";
             return Err(HookError::Invalid(problem.to_owned(), "name"));
         }
     };

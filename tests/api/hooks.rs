@@ -482,6 +482,11 @@ async fn people_create_webhooks_only_where_they_can_post_and_only_with_names_of_
     let taken = json!({"bot_id": bot, "channel_id": t.general});
     t.bo.post("/v1/hooks", taken.clone()).await.refused(403);
     t.ada.post("/v1/hooks", taken).await.is(201);
+    // With a bot, a name is not needed, and makes no other bot.
+    let named = json!({"name": "Other robot", "bot_id": bot, "channel_id": t.general});
+    let second = t.ada.post("/v1/hooks", named).await.is(201);
+    assert_eq!(second["bot_id"], json!(bot));
+    assert_eq!(list(&t.ada.get("/v1/bots").await.ok(), "/data").len(), 1);
     let form = json!({"email": bot, "password": ""});
     let refused = visitor(&t.app.base).post("/v1/auth/login", form).await;
     assert!(
@@ -490,7 +495,7 @@ async fn people_create_webhooks_only_where_they_can_post_and_only_with_names_of_
         refused.status
     );
     assert_eq!(list(&t.bo.get("/v1/hooks").await.ok(), "/data").len(), 0);
-    assert_eq!(list(&t.ada.get("/v1/hooks").await.ok(), "/data").len(), 2);
+    assert_eq!(list(&t.ada.get("/v1/hooks").await.ok(), "/data").len(), 3);
 }
 
 #[tokio::test]
@@ -1020,17 +1025,19 @@ async fn a_message_can_name_another_channel_of_its_webhook() {
     let place = async |channel: &str| {
         let made = posted(&t, &path, json!({"text": "x", "channel": channel})).await;
         let message = t.ada.message(&text(&made, "/message_id")).await;
-        (text(&message, "/channel_id"), list(&made, "/notes").len())
+        (text(&message, "/channel_id"), made["notes"].clone())
     };
-    assert_eq!(place("#ops").await, (ops.clone(), 0));
-    assert_eq!(place(&ops).await, (ops.clone(), 0));
-    assert_eq!(place("general").await, (t.general.clone(), 0));
-    assert_eq!(place("#secret").await, (t.general.clone(), 1));
+    assert_eq!(place("#ops").await, (ops.clone(), json!([])));
+    assert_eq!(place(&ops).await, (ops.clone(), json!([])));
+    assert_eq!(place("general").await, (t.general.clone(), json!([])));
+    let notes = json!(["Asked for #secret, posted in #general"]);
+    assert_eq!(place("#secret").await, (t.general.clone(), notes));
     t.ada
         .act(&format!("/v1/channels/{ops}/archive"))
         .await
         .is(200);
-    assert_eq!(place("#ops").await, (t.general.clone(), 1));
+    let notes = json!(["Asked for #ops, posted in #general"]);
+    assert_eq!(place("#ops").await, (t.general.clone(), notes));
 }
 
 #[tokio::test]
