@@ -3,16 +3,16 @@
 use super::{
     commands::set_commands,
     error::HookError,
-    object::{Bot, BotForm, BotKey, BotWithKeys},
-    pause::{find_shown_subscription, remove_subscription},
+    object::{Bot, BotForm, BotKey, BotPatch, BotStatus, BotWithKeys},
+    pause::{remove_subscription, resume_subscription},
     row::{
-        add_channels, check_channel, check_domains, check_scopes, get_bot, insert_bot, parse_about,
+        add_parts, check_channel, check_domains, check_scopes, get_bot, insert_bot, parse_about,
     },
 };
 use crate::{
     auth::{
-        Actor, AuditAction, Caller, DisplayName, Scope, Scopes, handles, hash_token, new_token,
-        record_audit,
+        Actor, AuditAction, Caller, DisplayName, Scope, Scopes, handles, hash_token,
+        look_alikes::Skeletons, mark_names_changed, new_token, record_audit, shown_names,
     },
     chat::{ChatError, access, bots::announce_bot, channels::ChannelKind},
     db::{Conn, DbError, Json, dialect, now},
@@ -22,16 +22,16 @@ use crate::{
 
 /// Maximum number of keys of a bot.
 const KEYS_MAX: i64 = 5;
-/// Maximum number of channels that a new bot is added to.
+/// Maximum number of channels that a bot is added to at once.
 const CHANNELS_MAX: usize = 20;
 
 async fn get_shown(c: &mut Conn, actor: &Actor<'_>, id: BotId) -> Result<Bot, HookError> {
     let mut bot = get_bot(c, actor.workspace, id).await?;
-    add_channels(c, actor, std::slice::from_mut(&mut bot)).await?;
+    add_parts(c, actor, std::slice::from_mut(&mut bot)).await?;
     Ok(bot)
 }
 
-/// A bot; with its keys and subscription for admins.
+/// A bot; with its keys for admins.
 ///
 /// # Errors
 /// `BotNotFound`, or an error from `Actor::require`.
@@ -46,7 +46,6 @@ pub async fn get_with_keys(
         return Ok(BotWithKeys {
             bot,
             keys: Vec::new(),
-            subscription: None,
         });
     }
     let keys = c
@@ -55,12 +54,23 @@ pub async fn get_with_keys(
         .bind(KEYS_MAX)
         .all()
         .await?;
-    let subscription = find_shown_subscription(c, actor, id).await?;
-    Ok(BotWithKeys {
-        bot,
-        keys,
-        subscription,
-    })
+    Ok(BotWithKeys { bot, keys })
+}
+
+/// Checks that a bot can be added to these channels.
+async fn check_channels(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    added: &[ChannelId],
+) -> Result<(), HookError> {
+    if added.len() > CHANNELS_MAX {
+        let problem = format!("a bot can be added to at most {CHANNELS_MAX} channels at once");
+        return Err(HookError::Invalid(problem, "channel_ids"));
+    }
+    for channel in added {
+        check_channel(c, actor, *channel).await?;
+    }
+    Ok(())
 }
 
 /// Creates a bot without a webhook.
@@ -70,17 +80,11 @@ pub async fn get_with_keys(
 pub async fn create_bot(c: &mut Conn, actor: &Actor<'_>, form: &BotForm) -> Result<Bot, HookError> {
     actor.require(Scope::WorkspaceAdmin)?;
     dialect::lock_workspace(c, actor.workspace.0).await?;
-    if form.channel_ids.len() > CHANNELS_MAX {
-        let problem = format!("a new bot can be added to at most {CHANNELS_MAX} channels");
-        return Err(HookError::Invalid(problem, "channel_ids"));
-    }
+    check_channels(c, actor, &form.channel_ids).await?;
     let about = form.about.as_deref().map_or(Ok(None), parse_about)?;
     let scopes = form.scopes.clone().unwrap_or_else(Scopes::of_bots);
     check_scopes(&scopes)?;
     check_domains(&form.link_domains)?;
-    for channel in &form.channel_ids {
-        check_channel(c, actor, *channel).await?;
-    }
     let id = insert_bot(c, actor, &form.name).await?;
     c.q("update bots set about = $2, scopes = $3, show_emails = $4, link_domains = $5 where id = $1")
         .bind(id)
@@ -105,6 +109,78 @@ pub async fn create_bot(c: &mut Conn, actor: &Actor<'_>, form: &BotForm) -> Resu
     Ok(bot)
 }
 
+/// Changes a bot, if it still has the version `expected`.
+///
+/// # Errors
+/// `BotNotFound`, `Stale`, `ChannelNotFound`, `ChannelArchived`, `CommandTaken`, `Invalid`, or an error from `Actor::require`.
+pub async fn patch_bot(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: BotId,
+    patch: &BotPatch,
+    expected: Option<i64>,
+) -> Result<Bot, HookError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    dialect::lock_workspace(c, actor.workspace.0).await?;
+    let bot = get_shown(c, actor, id).await?;
+    if expected.is_some_and(|expected| expected != bot.version) {
+        return Err(HookError::Stale(Box::new(bot)));
+    }
+    let about = match &patch.about {
+        None => bot.about.clone(),
+        Some(about) => parse_about(about)?,
+    };
+    patch.scopes.as_ref().map_or(Ok(()), check_scopes)?;
+    if let Some(name) = patch.name.as_ref().filter(|name| name.trim() != bot.name) {
+        let name = DisplayName::parse(name, "name")?.0;
+        shown_names::check_bot(c, actor.workspace, &name).await?;
+        let skeletons = Skeletons::of(&name);
+        c.q("update users set name = $2, name_skeleton = $3, name_folded = $4 where id = $1 and kind = 'bot'")
+            .bind(id)
+            .bind(name)
+            .bind(skeletons.exact)
+            .bind(skeletons.folded)
+            .run()
+            .await?;
+        mark_names_changed(c).await?;
+    }
+    patch
+        .link_domains
+        .as_deref()
+        .map_or(Ok(()), check_domains)?;
+    if let Some(wanted) = &patch.channel_ids {
+        set_channels(c, actor, &bot, wanted).await?;
+    }
+    let domains = patch.link_domains.clone().map_or(bot.link_domains, Json);
+    let scopes = patch.scopes.clone().map_or(bot.scopes, Json);
+    // The status that is shown can be that of the subscription.
+    c.q("update bots set about = $2, status = coalesce($3, status), scopes = $4, show_emails = $5, link_domains = $6, version = version + 1 where id = $1")
+        .bind(id)
+        .bind(about)
+        .bind(patch.status)
+        .bind(scopes)
+        .bind(patch.show_emails.unwrap_or(bot.show_emails))
+        .bind(domains)
+        .run()
+        .await?;
+    if let Some(commands) = &patch.commands {
+        set_commands(c, actor.workspace, id, commands).await?;
+    }
+    if patch.name.is_some() || patch.commands.is_some() {
+        announce_bot(c, actor.workspace, id).await?;
+    }
+    if patch.status == Some(BotStatus::Active) {
+        resume_subscription(c, actor.workspace, id).await?;
+    }
+    let changed = get_shown(c, actor, id).await?;
+    let data = serde_json::json!({
+        "name": changed.name, "status": changed.status, "scopes": changed.scopes, "show_emails": changed.show_emails,
+        "link_domains": changed.link_domains,
+    });
+    record_audit(c, actor, AuditAction::BotUpdated, id.to_string(), data).await?;
+    Ok(changed)
+}
+
 /// Deletes a bot with its webhooks and keys. Its messages and their author's name stay.
 ///
 /// # Errors
@@ -117,7 +193,7 @@ pub async fn delete_bot(
 ) -> Result<(), HookError> {
     actor.require(Scope::WorkspaceAdmin)?;
     dialect::lock_workspace(c, actor.workspace.0).await?;
-    let bot = get_bot(c, actor.workspace, id).await?;
+    let bot = get_shown(c, actor, id).await?;
     if expected.is_some_and(|expected| expected != bot.version) {
         return Err(HookError::Stale(Box::new(bot)));
     }
@@ -154,6 +230,29 @@ async fn insert_channel(c: &mut Conn, bot: BotId, channel: ChannelId) -> Result<
     Ok(n == 1)
 }
 
+async fn delete_channel(c: &mut Conn, bot: BotId, channel: ChannelId) -> Result<bool, DbError> {
+    let n = c
+        .q("delete from bot_channels where bot_id = $1 and channel_id = $2")
+        .bind(bot)
+        .bind(channel)
+        .run()
+        .await?;
+    Ok(n == 1)
+}
+
+/// Records that a bot was added to a channel, or removed from it.
+async fn record_channel(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    action: AuditAction,
+    bot: BotId,
+    channel: ChannelId,
+) -> Result<(), HookError> {
+    let data = serde_json::json!({"channel_id": channel});
+    record_audit(c, actor, action, bot.to_string(), data).await?;
+    Ok(())
+}
+
 /// Adds a bot to a channel. Allowed for everyone who can add people.
 ///
 /// # Errors
@@ -170,15 +269,7 @@ pub async fn add_to_channel(
     }
     get_bot(c, access.actor.workspace, id).await?;
     if insert_channel(c, id, channel).await? {
-        let data = serde_json::json!({"channel_id": channel});
-        record_audit(
-            c,
-            &access.actor,
-            AuditAction::BotAdded,
-            id.to_string(),
-            data,
-        )
-        .await?;
+        record_channel(c, &access.actor, AuditAction::BotAdded, id, channel).await?;
     }
     get_shown(c, &access.actor, id).await
 }
@@ -196,24 +287,35 @@ pub async fn remove_from_channel(
     let access = access::channel(c, caller, channel).await?;
     access.actor.require(Scope::ChatWrite)?;
     get_bot(c, access.actor.workspace, id).await?;
-    let n = c
-        .q("delete from bot_channels where bot_id = $1 and channel_id = $2")
-        .bind(id)
-        .bind(channel)
-        .run()
-        .await?;
-    if n == 0 {
+    if !delete_channel(c, id, channel).await? {
         return Err(HookError::BotNotFound);
     }
-    let data = serde_json::json!({"channel_id": channel});
-    record_audit(
-        c,
-        &access.actor,
-        AuditAction::BotRemoved,
-        id.to_string(),
-        data,
-    )
-    .await?;
+    record_channel(c, &access.actor, AuditAction::BotRemoved, id, channel).await
+}
+
+/// Replaces those channels of a bot that the actor can read.
+async fn set_channels(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    bot: &Bot,
+    wanted: &[ChannelId],
+) -> Result<(), HookError> {
+    let known = &bot.channel_ids;
+    let added: Vec<ChannelId> = wanted
+        .iter()
+        .filter(|channel| !known.contains(channel))
+        .copied()
+        .collect();
+    check_channels(c, actor, &added).await?;
+    for channel in added {
+        if insert_channel(c, bot.id, channel).await? {
+            record_channel(c, actor, AuditAction::BotAdded, bot.id, channel).await?;
+        }
+    }
+    for channel in known.iter().filter(|channel| !wanted.contains(channel)) {
+        delete_channel(c, bot.id, *channel).await?;
+        record_channel(c, actor, AuditAction::BotRemoved, bot.id, *channel).await?;
+    }
     Ok(())
 }
 

@@ -30,7 +30,7 @@ mod ts;
 
 pub use body::{BodyHead, ButtonUse, HookQuery, Incoming};
 pub use bots::{
-    add_to_channel, create_bot, create_key, delete_bot, delete_key, get_with_keys,
+    add_to_channel, create_bot, create_key, delete_bot, delete_key, get_with_keys, patch_bot,
     remove_from_channel,
 };
 pub use buttons::{
@@ -60,7 +60,7 @@ pub use responses::{
     find_response, store_response_message,
 };
 pub use row::{
-    create, delete, get_own, insert_imported_bot, list_bots, list_hooks, patch, patch_bot,
+    create, delete, get_own, insert_imported_bot, list_bots, list_hooks, patch,
     remove_imported_bot, rotate, set_secret, workspace_of_bot, workspace_of_hook,
 };
 pub use signature::{Proofs, StandardProof};

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{events::BotSubscription, template::HookTemplate};
+use super::{
+    events::{BotSubscription, SubscriptionPause},
+    template::HookTemplate,
+};
 use crate::{
     auth::{Scope, Scopes},
     chat::post::MentionLimit,
@@ -48,7 +51,7 @@ impl Default for HookObject {
 text_enum! {
     pub enum BotStatus {
         Active = "active",
-        /// Its webhooks reject messages.
+        /// An admin paused the bot: it neither posts nor gets events. With `paused_reason`, the server paused its events only.
         Paused = "paused",
     }
 }
@@ -75,10 +78,15 @@ pub struct Bot {
     /// Domains, with their subdomains, for whose links the bot can add previews to messages.
     #[schema(value_type = Vec<String>)]
     pub link_domains: Json<Vec<String>>,
+    /// Events that the bot gets; null if it gets none, and unless the caller is an admin.
+    #[sqlx(skip)]
+    pub subscription: Option<BotSubscription>,
     /// Commands that people run in the bot's channels.
     #[sqlx(skip)]
     pub commands: Vec<BotCommand>,
     pub status: BotStatus,
+    /// Reason why the server paused the bot's events.
+    pub paused_reason: Option<SubscriptionPause>,
     pub created_by: UserId,
     pub created_at: Timestamp,
     pub last_used_at: Option<Timestamp>,
@@ -107,8 +115,6 @@ pub struct BotWithKeys {
     pub bot: Bot,
     /// Keys of the bot, oldest first; empty unless the caller is an admin.
     pub keys: Vec<BotKey>,
-    /// Events that the bot gets; null if it gets none, and unless the caller is an admin.
-    pub subscription: Option<BotSubscription>,
 }
 
 /// Access of a program as a bot.
@@ -252,6 +258,10 @@ pub struct BotPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub about: Option<String>,
+    /// Replaces the channels that you can read; at most 20 new ones.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub channel_ids: Option<Vec<ChannelId>>,
     /// Apply to all keys at once.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<Vec<Scope>>, nullable = false)]

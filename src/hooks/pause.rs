@@ -1,10 +1,15 @@
 //! Pauses, and the end, of subscriptions.
 
-use super::events::{BotDeliveryState, BotSubscription, SubscriptionPause, SubscriptionStatus};
+use std::collections::HashMap;
+
+use super::{
+    events::{BotDeliveryState, BotSubscription, SubscriptionPause, SubscriptionStatus},
+    object::Bot,
+};
 use crate::{
-    auth::{Actor, readable_channels},
+    auth::{Actor, Scope, readable_channels},
     db::{Conn, DbError, now},
-    ids::{BotId, UserId, WorkspaceId},
+    ids::{BotId, ChannelId, UserId, WorkspaceId},
     inbox::{
         InboxSubject, InboxSubjectKind,
         notice::{self, Notice},
@@ -22,6 +27,65 @@ pub fn previous_secret_owner(id: BotId) -> String {
     format!("{id}:previous")
 }
 
+macro_rules! subscription_sql {
+    ($tail:literal) => {
+        concat!(
+            "select bot_id, transport, url, format, events, channel_ids, with_bots, status, paused_reason, missed, created_at \
+             from bot_subscriptions ",
+            $tail
+        )
+    };
+}
+
+/// A subscription, and the bot that has it.
+#[derive(sqlx::FromRow)]
+struct OwnedSubscription {
+    bot_id: BotId,
+    #[sqlx(flatten)]
+    subscription: BotSubscription,
+}
+
+/// Sets the subscriptions of bots for an admin, with those of their channels that the admin can read.
+///
+/// # Errors
+/// Only database errors.
+pub(super) async fn add_subscriptions(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    bots: &mut [Bot],
+) -> Result<(), DbError> {
+    if !actor.scopes.has(Scope::WorkspaceAdmin) {
+        return Ok(());
+    }
+    let rows: Vec<OwnedSubscription> = c
+        .q(subscription_sql!("where workspace_id = $1"))
+        .bind(actor.workspace)
+        .all()
+        .await?;
+    let limits = rows
+        .iter()
+        .filter_map(|row| row.subscription.channel_ids.as_ref());
+    let named: Vec<ChannelId> = limits
+        .flat_map(|channels| channels.0.iter().copied())
+        .collect();
+    let readable = readable_channels(c, actor.user, &named).await?;
+    let mut by_bot = HashMap::new();
+    for OwnedSubscription {
+        bot_id,
+        mut subscription,
+    } in rows
+    {
+        if let Some(channels) = &mut subscription.channel_ids {
+            channels.0.retain(|channel| readable.contains(channel));
+        }
+        by_bot.insert(bot_id, subscription);
+    }
+    for bot in bots {
+        bot.subscription = by_bot.remove(&bot.id);
+    }
+    Ok(())
+}
+
 /// The subscription of a bot, if it has one.
 ///
 /// # Errors
@@ -30,8 +94,7 @@ pub(super) async fn find_subscription(
     c: &mut Conn,
     id: BotId,
 ) -> Result<Option<BotSubscription>, DbError> {
-    c.q("select transport, url, format, events, channel_ids, with_bots, status, paused_reason, missed, created_at from bot_subscriptions \
-         where bot_id = $1")
+    c.q(subscription_sql!("where bot_id = $1"))
         .bind(id)
         .opt()
         .await

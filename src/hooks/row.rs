@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use super::{
-    commands::{add_commands, set_commands},
+    commands::add_commands,
     error::HookError,
-    object::{Bot, BotPatch, BotStatus, Hook, HookForm, HookObject, HookPatch},
-    pause::resume_subscription,
+    object::{Bot, BotStatus, Hook, HookForm, HookObject, HookPatch},
+    pause::add_subscriptions,
     template::HookTemplate,
 };
 use crate::{
@@ -37,8 +37,9 @@ const ABOUT_UNITS_MAX: usize = 500;
 macro_rules! bot_sql {
     ($tail:literal) => {
         concat!(
-            "select b.id, b.handle, u.name, u.avatar_url, b.about, b.scopes, b.show_emails, b.link_domains, b.status, b.created_by, b.created_at, b.last_used_at, \
-             b.version from bots b join users u on u.id = b.id ",
+            "select b.id, b.handle, u.name, u.avatar_url, b.about, b.scopes, b.show_emails, b.link_domains, b.created_by, b.created_at, b.last_used_at, \
+             b.version, case when s.status = 'paused' then s.status else b.status end as status, s.paused_reason \
+             from bots b join users u on u.id = b.id left join bot_subscriptions s on s.bot_id = b.id ",
             $tail
         )
     };
@@ -80,11 +81,11 @@ pub async fn workspace_of_bot(c: &mut Conn, id: BotId) -> Result<Option<Workspac
     Ok(row.map(|row| row.0))
 }
 
-/// Sets the channels of bots that the actor can read, and the commands of the bots.
+/// Sets the channels of bots that the actor can read, the commands of the bots, and, for an admin, their subscriptions.
 ///
 /// # Errors
 /// Only database errors.
-pub(super) async fn add_channels(
+pub(super) async fn add_parts(
     c: &mut Conn,
     actor: &Actor<'_>,
     bots: &mut [Bot],
@@ -106,6 +107,7 @@ pub(super) async fn add_channels(
     for bot in &mut *bots {
         bot.channel_ids = by_bot.remove(&bot.id).unwrap_or_default();
     }
+    add_subscriptions(c, actor, bots).await?;
     add_commands(c, actor.workspace, bots).await
 }
 
@@ -121,7 +123,7 @@ pub async fn list_bots(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<Bot>, Hook
         .bind(BOTS_MAX)
         .all()
         .await?;
-    add_channels(c, actor, &mut found).await?;
+    add_parts(c, actor, &mut found).await?;
     Ok(found)
 }
 
@@ -625,73 +627,4 @@ pub(super) fn check_domains(domains: &[String]) -> Result<(), HookError> {
     let problem =
         format!("at most {DOMAINS_MAX} domains are allowed, in lowercase, such as git.example.com");
     Err(HookError::Invalid(problem, "link_domains"))
-}
-
-/// Changes a bot, if it still has the version `expected`.
-///
-/// # Errors
-/// `BotNotFound`, `Stale`, `Invalid`, or an error from `Actor::require`.
-pub async fn patch_bot(
-    c: &mut Conn,
-    actor: &Actor<'_>,
-    id: BotId,
-    patch: &BotPatch,
-    expected: Option<i64>,
-) -> Result<Bot, HookError> {
-    actor.require(Scope::WorkspaceAdmin)?;
-    dialect::lock_workspace(c, actor.workspace.0).await?;
-    let bot = get_bot(c, actor.workspace, id).await?;
-    if expected.is_some_and(|expected| expected != bot.version) {
-        return Err(HookError::Stale(Box::new(bot)));
-    }
-    let about = match &patch.about {
-        None => bot.about.clone(),
-        Some(about) => parse_about(about)?,
-    };
-    patch.scopes.as_ref().map_or(Ok(()), check_scopes)?;
-    if let Some(name) = patch.name.as_ref().filter(|name| name.trim() != bot.name) {
-        let name = DisplayName::parse(name, "name")?.0;
-        shown_names::check_bot(c, actor.workspace, &name).await?;
-        let skeletons = Skeletons::of(&name);
-        c.q("update users set name = $2, name_skeleton = $3, name_folded = $4 where id = $1 and kind = 'bot'")
-            .bind(id)
-            .bind(name)
-            .bind(skeletons.exact)
-            .bind(skeletons.folded)
-            .run()
-            .await?;
-        mark_names_changed(c).await?;
-    }
-    patch
-        .link_domains
-        .as_deref()
-        .map_or(Ok(()), check_domains)?;
-    let domains = patch.link_domains.clone().map_or(bot.link_domains, Json);
-    let scopes = patch.scopes.clone().map_or(bot.scopes, Json);
-    c.q("update bots set about = $2, status = $3, scopes = $4, show_emails = $5, link_domains = $6, version = version + 1 where id = $1")
-        .bind(id)
-        .bind(about)
-        .bind(patch.status.unwrap_or(bot.status))
-        .bind(scopes)
-        .bind(patch.show_emails.unwrap_or(bot.show_emails))
-        .bind(domains)
-        .run()
-        .await?;
-    if let Some(commands) = &patch.commands {
-        set_commands(c, actor.workspace, id, commands).await?;
-    }
-    if patch.name.is_some() || patch.commands.is_some() {
-        announce_bot(c, actor.workspace, id).await?;
-    }
-    if patch.status == Some(BotStatus::Active) {
-        resume_subscription(c, actor.workspace, id).await?;
-    }
-    let mut changed = get_bot(c, actor.workspace, id).await?;
-    add_channels(c, actor, std::slice::from_mut(&mut changed)).await?;
-    let data = serde_json::json!({
-        "name": changed.name, "status": changed.status, "scopes": changed.scopes, "show_emails": changed.show_emails,
-        "link_domains": changed.link_domains,
-    });
-    record_audit(c, actor, AuditAction::BotUpdated, id.to_string(), data).await?;
-    Ok(changed)
 }

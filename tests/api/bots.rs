@@ -182,6 +182,40 @@ async fn a_bot_sees_and_writes_only_the_channels_that_it_is_in() {
 }
 
 #[tokio::test]
+async fn an_admin_replaces_the_channels_of_a_bot_that_the_admin_can_read() {
+    let t = team().await;
+    let bot = robot(&t, "Deploy", &[&t.general]).await;
+    let hidden = t.bo.private_channel("hidden", &[]).await;
+    let place = format!("/v1/channels/{hidden}/bots/{}", bot.id);
+    t.bo.put(&place, json!({})).await.is(200);
+    let ops = id(&t
+        .ada
+        .post("/v1/channels", json!({"name": "ops"}))
+        .await
+        .is(201));
+    let path = format!("/v1/bots/{}", bot.id);
+    let form = json!({"channel_ids": [ops]});
+    t.bo.patch(&path, form.clone()).await.is(403);
+    let changed = t.ada.patch(&path, form).await.is(200);
+    assert_eq!(changed["channel_ids"], json!([ops]));
+    let post = json!({"content": "hello"});
+    for (channel, status) in [(&ops, 201), (&hidden, 201), (&t.general, 404)] {
+        let posted = bot.program.post(&start(channel), post.clone()).await;
+        assert_eq!(posted.status, status, "{channel}");
+    }
+    // A channel that the admin cannot read is like one that does not exist, and nothing changes.
+    let form = json!({"channel_ids": [hidden], "about": "Deploys."});
+    t.ada.patch(&path, form).await.is(404);
+    // A conflict shows the whole bot.
+    let reply = t.ada.patch_if(&path, "1", json!({})).await.is(409);
+    let current = &reply["error"]["current"];
+    assert_eq!(
+        (&current["channel_ids"], &current["about"]),
+        (&json!([ops]), &Value::Null)
+    );
+}
+
+#[tokio::test]
 async fn routes_that_are_not_open_to_bots_refuse_their_keys() {
     let t = team().await;
     let bot = robot(&t, "Deploy", &[&t.general]).await;

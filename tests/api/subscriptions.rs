@@ -390,6 +390,18 @@ async fn a_subscription_without_success_is_paused_and_resumed_by_an_admin() {
     })
     .await;
     assert_eq!(p.subscription(&bot).await["paused_reason"], "gone");
+    let path = format!("/v1/bots/{}", bot.id);
+    let shown = |bot: &Value| (text(bot, "/status"), bot["paused_reason"].clone());
+    let gone = ("paused".to_owned(), json!("gone"));
+    let listed = p.t.ada.get("/v1/bots").await.ok();
+    assert_eq!(shown(&listed["data"][0]), gone);
+    assert_eq!(listed["data"][0]["subscription"]["status"], "paused");
+    // Only its events are paused, also after another change: it posts.
+    let described = p.t.ada.patch(&path, json!({"about": "Deploys."})).await;
+    assert_eq!(shown(&described.is(200)), gone);
+    let place = format!("/v1/channels/{}/threads", p.t.general);
+    let form = json!({"content": "Deployed"});
+    bot.program.post(&place, form).await.is(201);
     let notices = list(&p.t.ada.get("/v1/inbox").await.ok(), "/data");
     let notice = notices.iter().find(|item| item["reason"] == "notice");
     assert!(
@@ -397,11 +409,8 @@ async fn a_subscription_without_success_is_paused_and_resumed_by_an_admin() {
         "{notices:?}"
     );
     p.t.bo.start(&p.t.general, "Two").await;
-    let path = format!("/v1/bots/{}", bot.id);
-    p.t.ada
-        .patch(&path, json!({"status": "active"}))
-        .await
-        .is(200);
+    let resumed = p.t.ada.patch(&path, json!({"status": "active"})).await;
+    assert_eq!(shown(&resumed.is(200)), ("active".to_owned(), Value::Null));
     let events = p.server.events("deploy", 3).await;
     assert_eq!(
         contents(&events[1..]),
