@@ -42,7 +42,7 @@ use self::{
     files::FilesCommand,
     import::{HAS_PROBLEMS, HasProblems, ImportCommand},
     install::{InstallCommand, UninstallCommand},
-    post::{PostCommand, UNREACHABLE, Unreachable},
+    post::{MISUSED, Misused, PostCommand, UNREACHABLE, Unreachable},
     process::{runtime, stop_signal},
     providers::ProviderCommand,
     runner::{EmbeddedRunner, RunnerCommand},
@@ -224,6 +224,8 @@ pub fn main() -> ExitCode {
                 ExitCode::from(INCOMPLETE)
             } else if e.is::<HasProblems>() {
                 ExitCode::from(HAS_PROBLEMS)
+            } else if e.is::<Misused>() {
+                ExitCode::from(MISUSED)
             } else if e.is::<Unreachable>() {
                 ExitCode::from(UNREACHABLE)
             } else {

@@ -49,7 +49,7 @@ pub(super) struct PostCommand {
     /// Show the text as code in this language
     #[arg(long, value_name = "LANG")]
     code: Option<String>,
-    /// File to attach, with an API key; up to 10
+    /// File to attach; up to 10, and with a webhook, 1 MiB in all
     #[arg(long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Text of the message [default: standard input]
@@ -63,6 +63,14 @@ pub(super) struct Unreachable(pub(super) String);
 
 /// Exit status if the server does not answer: `EX_TEMPFAIL` of `sysexits.h`.
 pub(super) const UNREACHABLE: u8 = 75;
+
+/// The arguments and variables do not say what to post, or where.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Misused(&'static str);
+
+/// Exit status for wrong arguments, also that of the parser.
+pub(super) const MISUSED: u8 = 2;
 
 struct RetryingClient {
     client: reqwest::Client,
@@ -147,7 +155,7 @@ fn read_text(command: &PostCommand) -> anyhow::Result<String> {
                 .read_to_end(&mut bytes)?;
             ensure!(
                 bytes.len() as u64 <= STDIN_BYTES_MAX,
-                "the text is larger than 1 MiB"
+                Misused("the text is larger than 1 MiB")
             );
             String::from_utf8_lossy(&bytes).into_owned()
         }
@@ -155,7 +163,11 @@ fn read_text(command: &PostCommand) -> anyhow::Result<String> {
     let is_empty = text.trim().is_empty() && command.files.is_empty();
     ensure!(
         !is_empty,
-        "the text is empty: pass it as an argument or on standard input"
+        Misused("the text is empty: pass it as an argument or on standard input")
+    );
+    ensure!(
+        command.files.len() <= FILES_MAX,
+        Misused("too many files for one message")
     );
     Ok(match &command.code {
         Some(language) => fenced(&text, language),
@@ -182,15 +194,62 @@ pub(super) async fn run(command: PostCommand) -> anyhow::Result<()> {
             };
             server.post(&command, &text).await?
         }
-        (Some(_), _, _) => bail!(
+        (Some(_), _, _) => bail!(Misused(
             "a webhook posts in its own channel: leave out --channel, or set OPENVIBE_URL and OPENVIBE_API_KEY"
-        ),
-        _ => {
-            bail!("set OPENVIBE_HOOK to a webhook's address, or OPENVIBE_URL and OPENVIBE_API_KEY")
-        }
+        )),
+        _ => bail!(Misused(
+            "set OPENVIBE_HOOK to a webhook's address, or OPENVIBE_URL and OPENVIBE_API_KEY"
+        )),
     };
     say(&link);
     Ok(())
+}
+
+/// Body of a request with fields and files.
+struct FormBody {
+    boundary: String,
+    bytes: Vec<u8>,
+}
+
+impl FormBody {
+    fn new() -> Self {
+        Self {
+            boundary: Uuid::now_v7().simple().to_string(),
+            bytes: Vec::new(),
+        }
+    }
+
+    fn part(&mut self, disposition: &str, value: &[u8]) {
+        let head = format!(
+            "--{}\r\nContent-Disposition: form-data; {disposition}\r\n\r\n",
+            self.boundary
+        );
+        self.bytes.extend(head.into_bytes());
+        self.bytes.extend(value);
+        self.bytes.extend(b"\r\n");
+    }
+
+    fn field(&mut self, name: &str, value: &str) {
+        self.part(&format!("name=\"{name}\""), value.as_bytes());
+    }
+
+    fn file(&mut self, path: &Path) -> anyhow::Result<()> {
+        let bytes =
+            std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().replace(['"', '\r', '\n'], "_"));
+        let name = name.unwrap_or_default();
+        self.part(&format!("name=\"file\"; filename=\"{name}\""), &bytes);
+        Ok(())
+    }
+
+    fn attach(mut self, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
+        let end = format!("--{}--\r\n", self.boundary);
+        self.bytes.extend(end.into_bytes());
+        let kind = format!("multipart/form-data; boundary={}", self.boundary);
+        request.header(CONTENT_TYPE, kind).body(self.bytes)
+    }
 }
 
 async fn to_hook(
@@ -199,16 +258,34 @@ async fn to_hook(
     command: &PostCommand,
     text: &str,
 ) -> anyhow::Result<String> {
-    ensure!(
-        command.files.is_empty(),
-        "a webhook takes no files: set OPENVIBE_URL and OPENVIBE_API_KEY, and pass --channel"
-    );
-    let mut url: reqwest::Url = hook.parse().context("OPENVIBE_HOOK is not an address")?;
+    let Ok(mut url) = hook.parse::<reqwest::Url>() else {
+        bail!(Misused("OPENVIBE_HOOK is not an address"));
+    };
     url.query_pairs_mut().append_pair("answer", "json");
-    let body = json!({
-        "text": text, "title": command.title, "thread_key": command.thread, "client_id": Uuid::now_v7().to_string(),
-    });
-    let answer = sender.send(sender.client.post(url).json(&body)).await?;
+    let (request, id) = (sender.client.post(url), Uuid::now_v7().to_string());
+    let request = if command.files.is_empty() {
+        let (title, thread) = (&command.title, &command.thread);
+        request.json(&json!({"text": text, "title": title, "thread_key": thread, "client_id": id}))
+    } else {
+        let mut form = FormBody::new();
+        let (title, thread) = (command.title.as_deref(), command.thread.as_deref());
+        let fields = [
+            ("text", Some(text)),
+            ("title", title),
+            ("thread_key", thread),
+            ("client_id", Some(id.as_str())),
+        ];
+        for (name, value) in fields {
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
+                form.field(name, value);
+            }
+        }
+        for file in &command.files {
+            form.file(file)?;
+        }
+        form.attach(request)
+    };
+    let answer = sender.send(request).await?;
     for note in answer["notes"].as_array().into_iter().flatten() {
         super::output::say_error(&format!("openvibe: {}", note.as_str().unwrap_or_default()));
     }
@@ -256,41 +333,21 @@ impl ApiServer<'_> {
     }
 
     async fn upload(&self, path: &Path) -> anyhow::Result<Value> {
-        let bytes =
-            std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let name = path
-            .file_name()
-            .map(|name| name.to_string_lossy().replace(['"', '\r', '\n'], "_"));
-        let boundary = Uuid::now_v7().simple().to_string();
-        let id = Uuid::now_v7();
-        let mut body = format!(
-            "--{boundary}\r\nContent-Disposition: form-data; name=\"client_id\"\r\n\r\n{id}\r\n--{boundary}\r\n\
-             Content-Disposition: form-data; name=\"file\"; filename=\"{}\"\r\n\r\n",
-            name.unwrap_or_default()
-        )
-        .into_bytes();
-        body.extend(bytes);
-        body.extend(format!("\r\n--{boundary}--\r\n").into_bytes());
-        let kind = format!("multipart/form-data; boundary={boundary}");
+        let mut form = FormBody::new();
+        form.field("client_id", &Uuid::now_v7().to_string());
+        form.file(path)?;
         let request = self.sender.client.post(format!("{}/v1/files", self.base));
-        let request = request
-            .bearer_auth(self.key)
-            .header(CONTENT_TYPE, kind)
-            .body(body);
+        let request = form.attach(request.bearer_auth(self.key));
         Ok(self.sender.send(request).await?["id"].clone())
     }
 
     async fn post(&self, command: &PostCommand, text: &str) -> anyhow::Result<String> {
-        ensure!(
-            command.files.len() <= FILES_MAX,
-            "a message has at most {FILES_MAX} files"
-        );
         let path = match (&command.thread, &command.channel) {
             (Some(thread), _) => format!("/v1/threads/{thread}/messages"),
             (None, Some(channel)) => {
                 format!("/v1/channels/{}/threads", self.channel_id(channel).await?)
             }
-            (None, None) => bail!("pass --channel with the name of the channel"),
+            (None, None) => bail!(Misused("pass --channel with the name of the channel")),
         };
         let mut files = Vec::new();
         for file in &command.files {

@@ -98,6 +98,28 @@ async fn the_output_of_a_script_is_posted_through_a_webhook_in_one_thread() {
 }
 
 #[tokio::test]
+async fn a_webhook_takes_files_with_a_text_or_without_one() {
+    let t = team().await;
+    let address = hook(&t).await;
+    let settings = [("HOOK", address.as_str())];
+    let path = file("42\n");
+    let report = path.to_str().unwrap();
+    let said = ["--title", "Build", "--thread", "build", "Done", "--file"];
+    let first = [said.as_slice(), &[report]].concat();
+    printed(&run(&settings, &first, "").await);
+    let second = ["--thread", "build", "--file", report];
+    printed(&run(&settings, &second, "").await);
+    let found = threads(&t).await;
+    assert_eq!((found.len(), &found[0]["reply_count"]), (1, &json!(1)));
+    let root = &found[0]["root_message"];
+    assert_eq!(root["content"], "**Build**\n\nDone");
+    assert_eq!(root["attachments"][0]["name"], "report.txt");
+    let read = t.bo.get(&text(root, "/attachments/0/url")).await;
+    read.ok_text("42\n");
+    std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
+}
+
+#[tokio::test]
 async fn a_key_posts_files_in_a_channel_by_its_name() {
     let t = team().await;
     let (robot, _) = t.bo.make_key(&["chat:read", "chat:write"]).await;
@@ -135,12 +157,12 @@ async fn the_exit_status_tells_rejected_messages_from_wrong_arguments() {
         "the address is a secret: {problem}"
     );
     let settings = [("HOOK", address.as_str())];
-    assert!(failed(&run(&settings, &[], " \n").await, 1).contains("the text is empty"));
-    let files = ["--file", "report.txt", "hi"];
-    assert!(failed(&run(&settings, &files, "").await, 1).contains("a webhook takes no files"));
+    assert!(failed(&run(&settings, &[], " \n").await, 2).contains("the text is empty"));
+    let files = ["--file", "/nowhere/report.txt", "hi"];
+    assert!(failed(&run(&settings, &files, "").await, 1).contains("cannot read"));
     let channel = ["--channel", "general", "hi"];
-    assert!(failed(&run(&settings, &channel, "").await, 1).contains("leave out --channel"));
-    assert!(failed(&run(&[], &["hi"], "").await, 1).contains("set OPENVIBE_HOOK"));
+    assert!(failed(&run(&settings, &channel, "").await, 2).contains("leave out --channel"));
+    assert!(failed(&run(&[], &["hi"], "").await, 2).contains("set OPENVIBE_HOOK"));
     let (robot, _) = t.bo.make_key(&["chat:read", "chat:write"]).await;
     let key = robot.key.as_deref().unwrap();
     let settings = [("URL", robot.base.as_str()), ("API_KEY", key)];
