@@ -30,5 +30,8 @@ test('an archive is ready until it expires', () => {
   expect(isReady(done, Date.parse(AT))).toBe(true);
   expect(isReady(done, Date.parse('2026-01-06T09:00:01.000Z'))).toBe(false);
   expect(isReady(made({ state: 'failed' }))).toBe(false);
-  expect(readyText(done)).toMatch(/^2 KB\. Ready until .+\.$/);
+  const at = (local: string) =>
+    readyText({ ...done, expires_at: new Date(local).toISOString() }, new Date('2026-01-05T10:00'));
+  expect(at('2026-01-06T09:24')).toBe('2 KB. Ready until tomorrow, 09:24.');
+  expect(at('2026-01-05T23:59')).toBe('2 KB. Ready until today, 23:59.');
 });
