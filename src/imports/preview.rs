@@ -7,13 +7,14 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::{
     discord,
     error::ImportError,
-    key::{Keys, RecordKind},
+    key::{Keys, RecordKind, bounded},
     options::{ChannelChoice, ImportOptions},
-    record::{SourceChannelKind, SourceFiles, SourceIndex, SourceItem, SourceNames},
+    record::{SourceChannelKind, SourceFiles, SourceIndex, SourceItem, SourceNames, SourcePerson},
     source::SourceArchive,
 };
 use crate::{
@@ -70,6 +71,9 @@ pub struct ImportPerson {
     /// The member of the workspace who this is: chosen, or with the same confirmed address.
     #[serde(default)]
     pub match_id: Option<UserId>,
+    /// Handle here of this member, or of what the person became in an earlier import; null for others.
+    #[serde(default)]
+    pub handle: Option<String>,
 }
 
 /// A channel of the archive.
@@ -88,6 +92,9 @@ pub struct ImportChannel {
     /// The existing channel that it joins.
     #[serde(default)]
     pub channel_id: Option<ChannelId>,
+    /// True if the person who imports was in the channel, as far as this was known when the archive was read.
+    #[serde(default)]
+    pub is_member: bool,
 }
 
 fn new_fate() -> ChannelFate {
@@ -129,9 +136,10 @@ fn count_item(counts: &mut ImportNumbers, item: &SourceItem, files: &dyn SourceF
     }
 }
 
-/// Reads the whole archive. Returns `None` if `is_stopped` before the end.
+/// Reads the whole archive. `is_own` finds the person who imports. Returns `None` if `is_stopped` before the end.
 pub(super) fn read<R: Read + Seek>(
     archive: &mut SourceArchive<R>,
+    is_own: &dyn Fn(&SourcePerson) -> bool,
     is_stopped: &dyn Fn() -> bool,
 ) -> Option<ImportPreview> {
     let SourceIndex {
@@ -182,13 +190,8 @@ pub(super) fn read<R: Read + Seek>(
         return None;
     }
     counts.minutes = (counts.messages / PER_SECOND + 59) / 60;
-    let people = people.into_iter().map(|person| ImportPerson {
-        key: person.key,
-        name: person.name,
-        email: person.email,
-        is_bot: person.is_bot,
-        match_id: None,
-    });
+    let own = people.iter().filter(|person| is_own(person));
+    let own: HashSet<&str> = own.map(|person| person.key.as_str()).collect();
     let channels = channels.into_iter().map(|channel| ImportChannel {
         members: count(channel.members.len()),
         messages: messages.get(&channel.folder).copied().unwrap_or(0),
@@ -197,12 +200,22 @@ pub(super) fn read<R: Read + Seek>(
         kind: channel.kind,
         becomes: ChannelFate::New,
         channel_id: None,
+        is_member: channel.members.iter().any(|key| own.contains(key.as_str())),
+    });
+    let channels = channels.collect();
+    let people = people.into_iter().map(|person| ImportPerson {
+        key: person.key,
+        name: person.name,
+        email: person.email,
+        is_bot: person.is_bot,
+        match_id: None,
+        handle: None,
     });
     Some(ImportPreview {
         source,
         counts,
         people: people.collect(),
-        channels: channels.collect(),
+        channels,
         problems,
     })
 }
@@ -224,6 +237,19 @@ pub(super) async fn confirmed_members(
         .into_iter()
         .map(|(email, id)| (email.to_lowercase(), id))
         .collect())
+}
+
+/// Handles of the workspace, by their owners.
+async fn handles_here(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+) -> Result<HashMap<Uuid, String>, DbError> {
+    let rows: Vec<(Uuid, String)> = c
+        .q("select owner_id, handle from handles where workspace_id = $1")
+        .bind(workspace)
+        .all()
+        .await?;
+    Ok(rows.into_iter().collect())
 }
 
 /// The public channel with this name.
@@ -248,7 +274,7 @@ async fn public_channel(
 pub(super) async fn kind_here(
     c: &mut Conn,
     workspace: WorkspaceId,
-    id: uuid::Uuid,
+    id: Uuid,
 ) -> Result<Option<ChannelKind>, DbError> {
     let row: Option<(ChannelKind,)> = c
         .q("select kind from channels where id = $1 and workspace_id = $2")
@@ -318,17 +344,23 @@ impl ImportPreview {
         options: &ImportOptions,
     ) -> Result<(), DbError> {
         let known = confirmed_members(c, workspace).await?;
+        let keys = Keys {
+            workspace,
+            source: self.source.clone(),
+        };
+        let earlier = keys.list(c, RecordKind::People).await?;
+        let earlier: HashMap<String, Uuid> = earlier.into_iter().collect();
+        let handles = handles_here(c, workspace).await?;
         for person in &mut self.people {
             person.email = options.address_of(&person.key, person.email.take());
             let chosen = options.people.get(&person.key);
             let email = person.email.as_ref().filter(|_| !person.is_bot);
             let same = email.and_then(|email| known.get(email));
             person.match_id = chosen.or(same).copied();
+            let here = person.match_id.map(|id| id.0);
+            let here = here.or_else(|| earlier.get(&bounded(&person.key)).copied());
+            person.handle = here.and_then(|id| handles.get(&id).cloned());
         }
-        let keys = Keys {
-            workspace,
-            source: self.source.clone(),
-        };
         for channel in &mut self.channels {
             let choice = options.channels.get(&channel.key).copied();
             let known = match choice {

@@ -411,9 +411,20 @@ impl Importer {
     async fn read(&self, row: &ImportRow) -> Result<(), ImportError> {
         let open = self.opener(row.id, row.format).await?;
         let shutdown = self.shutdown.clone();
+        let (creator, options) = (row.created_by, row.options.0.clone());
+        let mut c = self.db.read().await?;
+        let confirmed = preview::confirmed_members(&mut c, row.workspace_id).await?;
+        drop(c);
+        let is_own = move |person: &SourcePerson| {
+            let email = options.address_of(&person.key, person.email.clone());
+            let email = email.filter(|_| !person.is_bot);
+            let same = email.and_then(|email| confirmed.get(&email));
+            options.people.get(&person.key).or(same) == Some(&creator)
+        };
         let read = blocking::blocking((), move || {
             let mut archive = open()?;
-            preview::read(&mut archive, &|| shutdown.is_cancelled()).ok_or(ArchiveFault::Stopped)
+            preview::read(&mut archive, &is_own, &|| shutdown.is_cancelled())
+                .ok_or(ArchiveFault::Stopped)
         });
         let mut preview = read.await.map_err(stopped)??;
         preview.source = scoped(preview.source, row);

@@ -445,10 +445,36 @@ async fn the_preview_stores_nothing_and_shows_choices() {
         (match_of("U1"), match_of("U2"), match_of("U3")),
         (json!(t.ada.id), json!(t.bo.id), Value::Null)
     );
+    let members = list(&t.ada.get("/v1/members").await.ok(), "/data");
+    for person in &people {
+        let is_match = |m: &&Value| m["user_id"] == person["match_id"];
+        let handle = members.iter().find(is_match).map(|m| m["handle"].clone());
+        assert_eq!(person["handle"], json!(handle), "{person}");
+    }
     assert_eq!(rows().await, before);
     t.ada.delete(&path).await.is(204);
     t.ada.get(&path).await.refused(404);
     assert_eq!(t.app.place.count("import_pieces").await, 0);
+}
+
+#[tokio::test]
+async fn the_preview_names_the_channels_in_which_its_importer_was() {
+    let t = unlimited_team().await;
+    confirm(&t, &t.ada, "ada@source.example").await;
+    let una = user("U1", "Una", None);
+    let people = json!([una, user("U2", "Ada", Some("Ada@source.example"))]);
+    let import = ready(&t.ada, &export(&[("users.json", people)])).await;
+    let path = format!("/v1/imports/{import}/preview");
+    let channels = list(&t.ada.get(&path).await.ok(), "/channels");
+    let of = |key: &str| {
+        let found = channels.iter().find(|channel| channel["key"] == key);
+        found.unwrap()["is_member"].clone()
+    };
+    let shown = [of("C1"), of("D1"), of("C2"), of("G1")];
+    assert_eq!(
+        shown,
+        [json!(true), json!(true), json!(false), json!(false)]
+    );
 }
 
 #[tokio::test]
@@ -634,5 +660,8 @@ async fn the_preview_shows_channels_of_an_earlier_import() {
         assert_eq!(channel["becomes"], "joins", "{channel}");
         let is_public = channel["kind"] == "public";
         assert_eq!(channel["channel_id"].is_string(), is_public, "{channel}");
+    }
+    for person in list(&preview, "/people") {
+        assert!(person["handle"].is_string(), "{person}");
     }
 }

@@ -22,13 +22,16 @@ test('progress names the part, the speed, and the time that is left', () => {
   expect(progress({ state: 'undoing', done: 0, total: 0 })).toBe('Undoing');
 });
 test('what was private is named, and what its reader has to do', () => {
-  expect(privateText({ private_channels: 12 }, true)).toBe(
+  expect(privateText({ private_channels: 12 }, true, 3)).toBe(
+    '12 private channels: only their members will see them. You are in 3.',
+  );
+  expect(privateText({ private_channels: 12 }, true, 0)).toBe(
     '12 private channels: only their members will see them. You will see what you were in.',
   );
-  expect(privateText({ direct_channels: 1 }, false)).toBe(
+  expect(privateText({ direct_channels: 1 }, false, 0)).toBe(
     '1 direct conversation: only its members will see it. Match yourself below to see what you were in.',
   );
-  expect(privateText({}, true)).toBe('');
+  expect(privateText({}, true, 0)).toBe('');
 });
 test('contents and results are counted', () => {
   expect(contentText({ messages: 1204, people: 1, channels: 2, files_here: 1, files_linked: 2 })).toBe(
@@ -53,6 +56,7 @@ test('a channel is new, joins another one, or stays private', () => {
     messages: 1,
     becomes: 'joins',
     channel_id: 'chan_1',
+    is_member: true,
   };
   const text = (of: Partial<ImportChannel>, leftOut = false) =>
     becomesText({ ...channel, ...of }, leftOut, () => 'general');

@@ -31,8 +31,11 @@ export function missingText(n: ImportNumbers): string {
   if (!n.files_missing) return '';
   return `${counted(n.files_missing, 'file')} ${n.files_missing === 1 ? 'is' : 'are'} not in the export anymore.`;
 }
-/** Future readers of private channels and direct conversations; empty if there are none of these. */
-export function privateText(n: ImportNumbers, isMatched: boolean): string {
+/**
+ * Future readers of private channels and direct conversations; empty if there are none of these. `own` is the number of those that the
+ * person was in, as far as it is known.
+ */
+export function privateText(n: ImportNumbers, isMatched: boolean, own: number): string {
   const [rooms, directs] = [n.private_channels ?? 0, n.direct_channels ?? 0];
   if (rooms + directs === 0) return '';
   const parts = [
@@ -40,7 +43,8 @@ export function privateText(n: ImportNumbers, isMatched: boolean): string {
     ...(directs ? [counted(directs, 'direct conversation')] : []),
   ];
   const [its, them] = rooms + directs === 1 ? ['its', 'it'] : ['their', 'them'];
-  const you = isMatched ? 'You will see what you were in.' : 'Match yourself below to see what you were in.';
+  const seen = own ? `You are in ${count(own)}.` : 'You will see what you were in.';
+  const you = isMatched ? seen : 'Match yourself below to see what you were in.';
   return `${listed(parts)}: only ${its} members will see ${them}. ${you}`;
 }
 export function becomesText(
