@@ -48,6 +48,9 @@ pub(super) struct ImportCommand {
     /// API key with `workspace:admin`
     #[arg(long, env = "OPENVIBE_API_KEY", hide_env_values = true)]
     key: String,
+    /// Short name or ID of the workspace, if the key must be one of it [default: that of the key]
+    #[arg(long)]
+    workspace: Option<String>,
     /// Format of the archive [default: detected]
     #[arg(long)]
     format: Option<String>,
@@ -498,6 +501,15 @@ async fn start(
     Ok(true)
 }
 
+/// Checks that the archive goes to the workspace that was named: the key decides on it.
+async fn check_workspace(server: &Server, wanted: &str) -> anyhow::Result<()> {
+    let all = server.get("/v1/workspaces").await?;
+    let mut all = all["data"].as_array().into_iter().flatten();
+    let is_named = all.any(|one| string(one, "slug") == wanted || string(one, "id") == wanted);
+    ensure!(is_named, "the key is not one of the workspace {wanted}");
+    Ok(())
+}
+
 /// Imports an archive. An import of the same archive that was interrupted continues.
 ///
 /// # Errors
@@ -508,6 +520,9 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
         base: command.url.trim_end_matches('/').to_owned(),
         key: command.key.clone(),
     };
+    if let Some(wanted) = &command.workspace {
+        check_workspace(&server, wanted).await?;
+    }
     let digest = digest_of(&command.file)?;
     let (import, begun) = if let Some(import) = find_begun(&server, &digest).await? {
         say_error("An import of this archive was interrupted: continuing it.");

@@ -455,7 +455,7 @@ pub(super) fn unknown<R>(archive: &Archive<R>) -> ArchiveFault {
         .map(String::as_str)
         .collect();
     ArchiveFault::Unknown(format!(
-        "This is not an export: it has no channels.json and users.json, no import.jsonl, and no JSON of DiscordChatExporter, but {}. In Slack: Settings, Import/Export Data, Export. In Mattermost: mmctl export create.",
+        "This is not an export: it has no channels.json. In Slack: Settings, Import/Export Data, Export. In Mattermost: mmctl export create. In Discord: the JSON of DiscordChatExporter. The archive has {}.",
         if found.is_empty() {
             "nothing".to_owned()
         } else {

@@ -584,7 +584,12 @@ async fn the_command_imports_an_archive() {
             .await,
         [0]
     );
-    let done = run(&["--yes"]).await;
+    let elsewhere = run(&["--yes", "--workspace", "elsewhere"]).await;
+    let problem = String::from_utf8_lossy(&elsewhere.stderr).into_owned();
+    assert!(problem.contains("not one of the workspace elsewhere"));
+    assert_eq!(elsewhere.status.code(), Some(1), "{problem}");
+    let workspace = t.ada.workspace.as_str();
+    let done = run(&["--yes", "--workspace", workspace]).await;
     let printed = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(
         done.status.success() && printed.contains("11 imported"),
