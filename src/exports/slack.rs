@@ -22,9 +22,8 @@ use crate::{
         messages::{Message, MessageKind},
     },
     db::Conn,
-    ids::{AgentId, ChannelId, FileId, ForkId, WorkspaceId},
-    slack::{self, Direct, RobotRow, ThreadFacts, team_id, user_id},
-    time::Timestamp,
+    ids::{ChannelId, FileId, ForkId, WorkspaceId},
+    slack::{self, AgentRow, Direct, RobotRow, ThreadFacts, team_id, user_id},
 };
 
 /// Number of people in a direct channel that is not a group.
@@ -91,16 +90,7 @@ const PARTS: [Part; 10] = [
 const BOTS: &str = "select b.id, u.name, b.handle, b.created_at from bots b join users u on u.id = b.id \
     where b.workspace_id = $1 and b.id > $2 order by b.id limit $3";
 
-#[derive(sqlx::FromRow)]
-struct AgentRow {
-    id: AgentId,
-    name: String,
-    shown: String,
-    created_at: Timestamp,
-}
-
-const AGENTS: &str = "select a.id, a.name, coalesce(a.summary ->> 'display_name', a.name) as shown, a.created_at from agents a \
-    where a.workspace_id = $1 and a.id > $2 order by a.id limit $3";
+const AGENTS: &str = slack::agent_sql!("and a.id > $2 order by a.id limit $3");
 
 #[derive(sqlx::FromRow)]
 struct ForkRow {
@@ -238,14 +228,9 @@ async fn next_agents(
     at: &Position,
 ) -> Result<Option<Page>, ExportError> {
     let agents: Vec<AgentRow> = of_workspace(c, view, AGENTS, at.after).await?;
-    let rows = agents.iter().map(|agent| {
-        let team = team_id(view.workspace);
-        json!({
-            "id": user_id(agent.id.0), "team_id": team, "name": agent.name, "real_name": agent.shown, "deleted": false,
-            "is_admin": false, "is_owner": false, "is_bot": true, "is_app_user": false, "updated": agent.created_at.unix_s(),
-            "profile": {"real_name": agent.shown, "display_name": agent.name, "team": team},
-        })
-    });
+    let rows = agents
+        .iter()
+        .map(|agent| slack::agent(view.workspace, agent));
     let last = agents.last().map(|agent| agent.id.0);
     Ok(page(list(USERS, "agents", rows), at, last))
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     ids::{Direct, app_id, bot_id, channel_id, file_id, team_id, ts_at, user_id},
     mrkdwn::to_mrkdwn,
-    rows::{ConversationRow, RobotRow},
+    rows::{AgentRow, ConversationRow, RobotRow},
 };
 use crate::{
     auth::{Member, Role},
@@ -154,6 +154,16 @@ pub fn robot(workspace: WorkspaceId, bot: &RobotRow) -> Value {
         "id": user_id(bot.id.0), "team_id": team_id(workspace), "name": bot.handle, "real_name": bot.name, "deleted": false,
         "is_admin": false, "is_owner": false, "is_bot": true, "is_app_user": false, "updated": bot.created_at.unix_s(),
         "profile": {"real_name": bot.name, "display_name": bot.handle, "bot_id": bot_id(bot.id), "team": team_id(workspace)},
+    })
+}
+
+/// An agent as a user.
+pub fn agent(workspace: WorkspaceId, agent: &AgentRow) -> Value {
+    let team = team_id(workspace);
+    json!({
+        "id": user_id(agent.id.0), "team_id": team, "name": agent.name, "real_name": agent.shown, "deleted": false,
+        "is_admin": false, "is_owner": false, "is_bot": true, "is_app_user": false, "updated": agent.created_at.unix_s(),
+        "profile": {"real_name": agent.shown, "display_name": agent.name, "team": team},
     })
 }
 

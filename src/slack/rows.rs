@@ -6,7 +6,7 @@ use crate::{
     auth::Caller,
     chat::channels::ChannelKind,
     db::{Conn, DbError, is_visible_channel},
-    ids::{BotId, ChannelId, UserId, WorkspaceId},
+    ids::{AgentId, BotId, ChannelId, UserId, WorkspaceId},
     time::Timestamp,
 };
 
@@ -219,6 +219,44 @@ pub async fn find_robot(
     id: BotId,
 ) -> Result<Option<RobotRow>, DbError> {
     c.q("select b.id, u.name, b.handle, b.created_at from bots b join users u on u.id = b.id where b.workspace_id = $1 and b.id = $2")
+        .bind(workspace)
+        .bind(id)
+        .opt()
+        .await
+}
+
+/// An agent as Slack's API shows it: as a user.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct AgentRow {
+    pub id: AgentId,
+    /// Its handle.
+    pub name: String,
+    pub shown: String,
+    pub created_at: Timestamp,
+}
+
+/// Query for agents of the workspace `$1`.
+macro_rules! agent_sql {
+    ($tail:literal) => {
+        concat!(
+            "select a.id, a.name, coalesce(a.summary ->> 'display_name', a.name) as shown, a.created_at from agents a \
+             where a.workspace_id = $1 ",
+            $tail
+        )
+    };
+}
+pub(crate) use agent_sql;
+
+/// An agent of the workspace.
+///
+/// # Errors
+/// Only database errors.
+pub async fn find_agent(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: AgentId,
+) -> Result<Option<AgentRow>, DbError> {
+    c.q(agent_sql!("and a.id = $2"))
         .bind(workspace)
         .bind(id)
         .opt()

@@ -558,6 +558,26 @@ async fn an_upload_needs_a_valid_address_and_the_announced_size() {
 }
 
 #[tokio::test]
+async fn the_user_of_an_agents_message_is_found() {
+    let t = team().await;
+    let (_, program) = bot(&t, &[&t.general]).await;
+    let thread = t.bo.thread(&t.general, "Hello").await;
+    let task = t.bo.ask(&thread, "@vibe are you there?").await;
+    t.bo.completed(&task).await;
+    let history = json!({"channel": "general"});
+    let roots = program.good("conversations.history", history).await;
+    let replies = json!({"channel": "general", "ts": roots["messages"][0]["ts"]});
+    let replies = program.good("conversations.replies", replies).await;
+    let reply = list(&replies, "/messages").pop().unwrap();
+    for user in [text(&reply, "/user"), "@vibe".to_owned()] {
+        let found = program.good("users.info", json!({"user": user})).await;
+        assert_eq!(found["user"]["id"], reply["user"], "{found}");
+        assert_eq!(found["user"]["name"], "vibe", "{found}");
+        assert_eq!(found["user"]["is_bot"], true, "{found}");
+    }
+}
+
+#[tokio::test]
 async fn a_bot_has_only_its_scopes() {
     let t = team().await;
     let (bot_id, program) = bot(&t, &[&t.general]).await;

@@ -7,7 +7,7 @@ use super::{Answer, Call, Refusal, next_page};
 use crate::{
     auth::{self, Actor, Scope},
     db::{Conn, DbError},
-    ids::{BotId, UserId},
+    ids::{AgentId, BotId, UserId},
     routes::chat::list_online,
     slack::{self, Addresses, SlackFault},
 };
@@ -135,9 +135,12 @@ pub(super) async fn info(call: &Call<'_>) -> Answer {
         let addresses = call.addresses(&mut c).await?;
         return Ok(json!({"user": slack::person(call.workspace, &member, addresses)}));
     }
-    let robot = slack::find_robot(&mut c, call.workspace, BotId(id)).await?;
-    let robot = robot.ok_or(SlackFault::UserNotFound)?;
-    Ok(json!({"user": slack::robot(call.workspace, &robot)}))
+    if let Some(robot) = slack::find_robot(&mut c, call.workspace, BotId(id)).await? {
+        return Ok(json!({"user": slack::robot(call.workspace, &robot)}));
+    }
+    let agent = slack::find_agent(&mut c, call.workspace, AgentId(id)).await?;
+    let agent = agent.ok_or(SlackFault::UserNotFound)?;
+    Ok(json!({"user": slack::agent(call.workspace, &agent)}))
 }
 
 /// Bots are always there; people are if they have an open window.
