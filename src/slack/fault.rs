@@ -11,6 +11,7 @@ text_enum! {
     /// The member `error` of an answer.
     pub enum SlackFault {
         AccountInactive = "account_inactive",
+        AlreadyPinned = "already_pinned",
         AlreadyReacted = "already_reacted",
         CantDeleteFile = "cant_delete_file",
         CantDeleteMessage = "cant_delete_message",
@@ -33,6 +34,7 @@ text_enum! {
         MissingUnfurls = "missing_unfurls",
         MissingScope = "missing_scope",
         MsgTooLong = "msg_too_long",
+        NoPin = "no_pin",
         NoReaction = "no_reaction",
         NoText = "no_text",
         NotAuthed = "not_authed",

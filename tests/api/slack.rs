@@ -348,6 +348,26 @@ async fn reactions_go_by_name_or_character() {
             "invalid_name",
         )
         .await;
+    program
+        .refused("reactions.add", at("no_such_emoji"), "invalid_name")
+        .await;
+}
+
+#[tokio::test]
+async fn a_message_is_pinned_and_unpinned_once() {
+    let t = team().await;
+    let program = person(&t.bo).await;
+    let message = json!({"channel": "general", "text": "The rules"});
+    let posted = program.good("chat.postMessage", message).await;
+    let at = json!({"channel": "general", "timestamp": posted["ts"]});
+    program.refused("pins.remove", at.clone(), "no_pin").await;
+    program.good("pins.add", at.clone()).await;
+    program
+        .refused("pins.add", at.clone(), "already_pinned")
+        .await;
+    let listed = program.good("pins.list", at.clone()).await;
+    assert_eq!(listed["items"][0]["message"]["ts"], posted["ts"]);
+    program.good("pins.remove", at).await;
 }
 
 #[tokio::test]

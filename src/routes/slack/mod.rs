@@ -240,9 +240,11 @@ fn key_of(text: &str) -> Option<String> {
 fn key_in(headers: &HeaderMap) -> Option<Result<String, SlackFault>> {
     let value = headers.get(header::AUTHORIZATION)?;
     let text = value.to_str().unwrap_or_default();
-    let key = text
-        .split_once(' ')
-        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    let is_known = |scheme: &str| {
+        let mut schemes = ["bearer", "token"].into_iter();
+        schemes.any(|known| scheme.eq_ignore_ascii_case(known))
+    };
+    let key = text.split_once(' ').filter(|(scheme, _)| is_known(scheme));
     Some(
         key.and_then(|(_, key)| key_of(key))
             .ok_or(SlackFault::InvalidAuth),

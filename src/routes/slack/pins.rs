@@ -2,31 +2,40 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Call, messages::found};
+use super::{Answer, Call, Refusal, messages::found};
 use crate::{
     auth::Caller,
-    chat::pins,
+    chat::{messages::get_message, pins},
     db::Conn,
+    ids::MessageId,
     slack::{self, SlackFault, ThreadFacts},
 };
 
-pub(super) async fn add(call: &Call<'_>) -> Answer {
+/// The message of a call, and whether it is pinned.
+async fn pinned(call: &Call<'_>) -> Result<(MessageId, bool), Refusal> {
     call.require_person()?;
     let mut c = call.state.db.read().await?;
     let channel = call.channel_arg(&mut c).await?;
     let (id, _) = found(&mut c, call, channel, "timestamp").await?;
-    drop(c);
+    let message = get_message(&mut c, id).await?;
+    Ok((id, message.metadata.pinned_by.is_some()))
+}
+
+pub(super) async fn add(call: &Call<'_>) -> Answer {
+    let (id, is_pinned) = pinned(call).await?;
+    if is_pinned {
+        return Err(SlackFault::AlreadyPinned.into());
+    }
     call.write(async move |c: &mut Conn, caller: &Caller| pins::pin(c, caller, id).await)
         .await?;
     Ok(json!({}))
 }
 
 pub(super) async fn remove(call: &Call<'_>) -> Answer {
-    call.require_person()?;
-    let mut c = call.state.db.read().await?;
-    let channel = call.channel_arg(&mut c).await?;
-    let (id, _) = found(&mut c, call, channel, "timestamp").await?;
-    drop(c);
+    let (id, is_pinned) = pinned(call).await?;
+    if !is_pinned {
+        return Err(SlackFault::NoPin.into());
+    }
     call.write(async move |c: &mut Conn, caller: &Caller| pins::unpin(c, caller, id).await)
         .await?;
     Ok(json!({}))

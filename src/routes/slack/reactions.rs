@@ -17,6 +17,8 @@ use crate::{
 /// Error of a reaction.
 enum ReactionError {
     Unchanged,
+    /// There is no emoji with this name.
+    UnknownName,
     Api(ApiError),
 }
 
@@ -59,6 +61,10 @@ async fn react(call: &Call<'_>, what: React) -> Answer {
         .write(call.workspace.0, async move |c: &mut Conn| {
             let before = messages::get_message(c, id).await?;
             let emoji = custom_emoji::spelling(c, before.workspace_id, &emoji).await?;
+            // A standard emoji is a character now, and a custom one has colons.
+            if what == React::Add && emoji.is_ascii() && !emoji.starts_with(':') {
+                return Err(ReactionError::UnknownName);
+            }
             messages::react(c, &caller, id, &emoji, what).await?;
             if has_reacted(&before, &emoji, &caller) == (what == React::Add) {
                 return Err(ReactionError::Unchanged);
@@ -71,6 +77,7 @@ async fn react(call: &Call<'_>, what: React) -> Answer {
             Err(SlackFault::AlreadyReacted.into())
         }
         Err(ReactionError::Unchanged) => Err(SlackFault::NoReaction.into()),
+        Err(ReactionError::UnknownName) => Err(SlackFault::InvalidName.into()),
         Err(ReactionError::Api(error)) => Err(Refusal::Api(error)),
     }
 }
