@@ -133,7 +133,7 @@ impl Meaning {
         Ok(has_more)
     }
 
-    /// Counts the passages that wait, at most every few seconds.
+    /// Counts the passages, and those that wait, at most every few seconds.
     #[expect(
         clippy::cast_precision_loss,
         reason = "a gauge is a floating-point number"
@@ -149,6 +149,8 @@ impl Meaning {
         let mut c = self.db.read().await?;
         let pending = rows::count_pending(&mut c, self.environment.is_some()).await?;
         metrics::gauge!("openvibe_embeddings_pending").set(pending as f64);
+        let all = rows::count_passages(&mut c).await?;
+        metrics::gauge!("openvibe_passages").set(all as f64);
         Ok(())
     }
 

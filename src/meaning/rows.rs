@@ -308,6 +308,11 @@ pub(super) async fn count_pending(c: &mut Conn, is_environment: bool) -> Result<
         .await
 }
 
+/// Number of passages of all workspaces.
+pub(super) async fn count_passages(c: &mut Conn) -> Result<i64, DbError> {
+    c.q("select count(*) from passages").value().await
+}
+
 /// The person for whom a workspace's passages get vectors: the admin who has been a member for the longest time.
 pub(super) async fn find_admin(
     c: &mut Conn,

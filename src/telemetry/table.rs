@@ -146,6 +146,22 @@ pub const METRICS: &[Metric] = &[
         &["off"],
     ]),
     metric(
+        "openvibe_extract_seconds",
+        &[],
+        Kind::Histogram(CALL),
+        Unit::Seconds,
+        "time of reading the text of a file",
+    )
+    .there_from_start(ONCE),
+    metric(
+        "openvibe_passages",
+        &[],
+        Kind::Gauge,
+        Unit::Count,
+        "passages of files that can be searched, on the node that runs the jobs",
+    )
+    .there_from_start(ONCE),
+    metric(
         "openvibe_embeddings_pending",
         &[],
         Kind::Gauge,

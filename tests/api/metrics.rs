@@ -11,7 +11,7 @@ use crate::{
     faults::{Prepared, prepared},
     imports::{export, imported},
     support::{
-        Answer, Gate, Hold, PASSWORD, Person, Socket, TestProcess, id, team, visitor, within,
+        Answer, Gate, Hold, PASSWORD, Person, Socket, TestProcess, id, pause, team, visitor, within,
     },
 };
 
@@ -72,6 +72,7 @@ async fn once(who: &Person, series: &str, value: f64) -> Figures {
             if figures.get(series) == value {
                 return figures;
             }
+            pause().await;
         }
     })
     .await
@@ -469,6 +470,15 @@ async fn stored_data_sizes_are_reported() {
     );
     assert_eq!(figures.get(&version), 1.0);
     drop(server);
+}
+
+#[tokio::test]
+async fn the_reading_of_a_file_is_counted_and_timed() {
+    let (_p, _server, ada) = started(&[]).await;
+    ada.upload("a.txt", b"The zoo opens in May").await;
+    let figures = once(&ada, "openvibe_extract_total{state=\"ready\"}", 1.0).await;
+    assert_eq!(figures.get("openvibe_extract_seconds_count"), 1.0);
+    once(&ada, "openvibe_passages", 1.0).await;
 }
 
 #[tokio::test]

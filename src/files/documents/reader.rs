@@ -1,6 +1,12 @@
 //! The job that reads waiting documents, each in a process of its own.
 
-use std::{io, path::PathBuf, sync::Arc, thread, time::Duration};
+use std::{
+    io,
+    path::PathBuf,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -197,7 +203,10 @@ impl DocumentReader {
         let outcome = if claimed.is_given_up() {
             Some(Outcome::failed(DocumentReason::Damaged))
         } else {
-            Box::pin(self.outcome(claimed)).await?
+            let began = Instant::now();
+            let outcome = Box::pin(self.outcome(claimed)).await?;
+            metrics::histogram!("openvibe_extract_seconds").record(began.elapsed());
+            outcome
         };
         let Some(outcome) = outcome else {
             return Ok(());
