@@ -1,5 +1,6 @@
 //! Errors of collections.
 
+use super::stores::VectorStore;
 use crate::{
     auth::AuthError,
     chat::ChatError,
@@ -22,6 +23,8 @@ pub enum CollectionError {
     BatchNotFound,
     #[error("only {0} can change this vector store")]
     NotEditor(&'static str),
+    #[error("the vector store has changed since you loaded it: reload it, and reapply your change")]
+    Stale(Box<VectorStore>),
     #[error("another vector store has the handle `{0}`: choose another one")]
     HandleTaken(String),
     #[error("a workspace can have at most {0} vector stores: delete one first")]
@@ -72,6 +75,9 @@ impl From<CollectionError> for ApiError {
             E::FileNotFound => make(StatusCode::NOT_FOUND, ErrorCode::FileNotFound),
             E::BatchNotFound => make(StatusCode::NOT_FOUND, ErrorCode::BatchNotFound),
             E::NotEditor(_) => make(StatusCode::FORBIDDEN, ErrorCode::NotEditor),
+            E::Stale(current) => make(StatusCode::CONFLICT, ErrorCode::VersionConflict)
+                .param("If-Match")
+                .with_current(&current),
             E::HandleTaken(_) => make(StatusCode::CONFLICT, ErrorCode::HandleTaken).param("handle"),
             E::TooMany(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyCollections),
             E::TooManyFiles(_) => make(StatusCode::CONFLICT, ErrorCode::TooManyFiles),

@@ -613,15 +613,36 @@ pub async fn list(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<VectorStore>, C
     Ok(stores.collect())
 }
 
+/// Locks a vector store that the person can change. `expected` is the version from `If-Match`.
+///
 /// # Errors
-/// `NotFound`, `NotEditor`, `Invalid`, `HandleTaken`.
+/// `NotFound`, `NotEditor`, `Stale`.
+async fn lock_version(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    named: &StoreRef,
+    expected: Option<i64>,
+) -> Result<StoreRow, CollectionError> {
+    let row = lock_to_change(c, actor, named).await?;
+    if expected.is_some_and(|version| version != row.version) {
+        let counts = contents::count(c, row.id).await?;
+        return Err(CollectionError::Stale(Box::new(row.object(counts))));
+    }
+    Ok(row)
+}
+
+/// Changes a vector store. `expected` is the version from `If-Match`.
+///
+/// # Errors
+/// `NotFound`, `NotEditor`, `Stale`, `Invalid`, `HandleTaken`.
 pub async fn update(
     c: &mut Conn,
     actor: &Actor<'_>,
     named: &StoreRef,
+    expected: Option<i64>,
     patch: &StorePatch,
 ) -> Result<VectorStore, CollectionError> {
-    let row = lock_to_change(c, actor, named).await?;
+    let row = lock_version(c, actor, named, expected).await?;
     let name = patch.name.as_deref().map_or(row.name.as_str(), str::trim);
     let description = patch.description.as_deref();
     let description = description.map_or(row.description.as_str(), str::trim);
@@ -676,15 +697,17 @@ pub async fn update(
 }
 
 /// Deletes a vector store. Files that were uploaded with a purpose stay. The rows are removed later, because there can be very many.
+/// `expected` is the version from `If-Match`.
 ///
 /// # Errors
-/// `NotFound`, `NotEditor`.
+/// `NotFound`, `NotEditor`, `Stale`.
 pub async fn delete(
     c: &mut Conn,
     actor: &Actor<'_>,
     named: &StoreRef,
+    expected: Option<i64>,
 ) -> Result<VectorStoreId, CollectionError> {
-    let row = find_to_change(c, actor, named).await?;
+    let row = lock_version(c, actor, named, expected).await?;
     contents::forget_texts(c, row.id).await?;
     c.q("update vector_stores set deleted_at = $2, handle = null, version = version + 1 where id = $1")
         .bind(row.id)

@@ -2,13 +2,14 @@
 
 use axum::{
     Json,
-    http::HeaderName,
+    http::{HeaderName, StatusCode},
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 
+use super::agents::tagged;
 use crate::{
     auth::{Actor, Scope, WorkspaceCaller},
     chat::search::passages::find::PassageQuestion,
@@ -21,7 +22,7 @@ use crate::{
     files::documents,
     http::{
         ApiError, ErrorCode,
-        extract::{Body, Path, Query},
+        extract::{Body, IfMatch, Path, Query},
         page::{Limit, List, Page},
         routing::routes,
     },
@@ -133,13 +134,12 @@ pub(super) fn named(text: &str) -> Result<StoreRef, CollectionError> {
 }
 
 /// Adds the names of fields without effect to a response.
-fn with_ignored(body: &impl Serialize, ignored: &[(&str, bool)]) -> Response {
+fn with_ignored(mut response: Response, ignored: &[(&str, bool)]) -> Response {
     let names: Vec<&str> = ignored
         .iter()
         .filter(|(_, is_given)| *is_given)
         .map(|(name, _)| *name)
         .collect();
-    let mut response = Json(body).into_response();
     if let (false, Ok(value)) = (names.is_empty(), names.join(", ").parse()) {
         response.headers_mut().insert(IGNORED, value);
     }
@@ -193,7 +193,8 @@ async fn create_store(
             collections::create(c, &caller, actor, &form).await
         })
         .await?;
-    Ok(with_ignored(&store, &ignored))
+    let response = tagged(StatusCode::OK, store.version, &store);
+    Ok(with_ignored(response, &ignored))
 }
 
 /// Get a vector store by its ID or `vs_HANDLE`
@@ -204,53 +205,60 @@ async fn get_store(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
     Path(id): Path<String>,
-) -> Result<Json<VectorStore>, ApiError> {
+) -> Result<Response, ApiError> {
     let mut c = state.db.read().await?;
     let actor = enter(&mut c, &member).await?;
-    Ok(Json(collections::get(&mut c, &actor, &named(&id)?).await?))
+    let store = collections::get(&mut c, &actor, &named(&id)?).await?;
+    Ok(tagged(StatusCode::OK, store.version, &store))
 }
 
 async fn change(
     state: &State,
     member: WorkspaceCaller,
     id: &str,
+    expected: Option<i64>,
     patch: StorePatch,
-) -> Result<Json<VectorStore>, ApiError> {
+) -> Result<Response, ApiError> {
     let named = named(id)?;
     let store = member.write(&state.db, async move |c, actor| {
-        collections::update(c, actor, &named, &patch).await
+        collections::update(c, actor, &named, expected, &patch).await
     });
-    Ok(Json(store.await?))
+    let store = store.await?;
+    Ok(tagged(StatusCode::OK, store.version, &store))
 }
 
 /// Change a vector store
 #[utoipa::path(post, path = "/v1/vector_stores/{id}", tag = "files",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`")),
+    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`"),
+        ("If-Match" = inline(Option<IfMatch>), Header)),
     request_body(content = StorePatch, example = json!({"name": "Handbook 2"})),
     responses((status = 200, body = VectorStore)))]
 async fn update_store(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
     Path(id): Path<String>,
+    IfMatch(expected): IfMatch,
     Body(patch): Body<StorePatch>,
-) -> Result<Json<VectorStore>, ApiError> {
-    change(&state, member, &id, patch).await
+) -> Result<Response, ApiError> {
+    change(&state, member, &id, expected, patch).await
 }
 
 /// Change a vector store; the same as POST
 #[utoipa::path(patch, path = "/v1/vector_stores/{id}", tag = "files",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`")),
+    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`"),
+        ("If-Match" = inline(Option<IfMatch>), Header)),
     request_body(content = StorePatch, example = json!({"name": "Handbook 3"})),
     responses((status = 200, body = VectorStore)))]
 async fn patch_store(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
     Path(id): Path<String>,
+    IfMatch(expected): IfMatch,
     Body(patch): Body<StorePatch>,
-) -> Result<Json<VectorStore>, ApiError> {
-    change(&state, member, &id, patch).await
+) -> Result<Response, ApiError> {
+    change(&state, member, &id, expected, patch).await
 }
 
 /// Confirms that a vector store was deleted.
@@ -267,15 +275,18 @@ struct DeletedStore {
 /// Files that were uploaded with a `purpose` stay; the others are deleted.
 #[utoipa::path(delete, path = "/v1/vector_stores/{id}", tag = "files",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
-    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`")), responses((status = 200, body = DeletedStore)))]
+    params(("id" = String, Path, description = "ID of a vector store, or `vs_HANDLE`"),
+        ("If-Match" = inline(Option<IfMatch>), Header)),
+    responses((status = 200, body = DeletedStore)))]
 async fn delete_store(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
     Path(id): Path<String>,
+    IfMatch(expected): IfMatch,
 ) -> Result<Json<DeletedStore>, ApiError> {
     let named = named(&id)?;
     let deleted = member.write(&state.db, async move |c, actor| {
-        collections::delete(c, actor, &named).await
+        collections::delete(c, actor, &named, expected).await
     });
     let id = deleted.await?;
     state.documents.wake();
@@ -479,7 +490,7 @@ async fn search_store(
         has_more: false,
         next_page: None,
     };
-    Ok(with_ignored(&results, &ignored))
+    Ok(with_ignored(Json(&results).into_response(), &ignored))
 }
 
 /// List the files of a vector store
@@ -528,7 +539,7 @@ async fn add_store_file(
             collections::add_file(c, actor, &named, &form).await
         })
         .await?;
-    Ok(with_ignored(&file, &ignored))
+    Ok(with_ignored(Json(&file).into_response(), &ignored))
 }
 
 /// Get a file of a vector store
@@ -663,7 +674,7 @@ async fn create_file_batch(
             collections::create_batch(c, actor, &named, &form).await
         })
         .await?;
-    Ok(with_ignored(&batch, &ignored))
+    Ok(with_ignored(Json(&batch).into_response(), &ignored))
 }
 
 /// Get a batch of files

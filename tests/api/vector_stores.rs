@@ -641,6 +641,33 @@ async fn bad_requests_change_no_vector_store() {
 }
 
 #[tokio::test]
+async fn a_stale_version_changes_no_vector_store() {
+    let t = team().await;
+    let made = t.ada.post("/v1/vector_stores", json!({"name": "A"})).await;
+    assert_eq!(made.header("etag").as_deref(), Some("\"1\""));
+    let path = format!("/v1/vector_stores/{}", id(&made.is(200)));
+    let write = async |method: Method, version: &str, body: Value| {
+        let body = Some(body.to_string().into_bytes());
+        let headers = [("if-match", version)];
+        t.bo.send(method, &path, &headers, body).await
+    };
+    for (method, version) in [(Method::POST, "\"1\""), (Method::PATCH, "2")] {
+        let changed = write(method, version, json!({"name": "B"})).await;
+        assert_eq!(changed.is(200)["name"], "B");
+    }
+    for method in [Method::POST, Method::PATCH, Method::DELETE] {
+        let stale = write(method.clone(), "2", json!({"name": "C"})).await;
+        assert_eq!(stale.json()["error"]["current"]["version"], 3, "{method}");
+        assert_eq!(stale.refused(409), "version_conflict", "{method}");
+        let wrong = write(method.clone(), "new", json!({"name": "C"})).await;
+        assert_eq!(wrong.refused(400), "invalid_if_match", "{method}");
+    }
+    let now = t.ada.get(&path).await;
+    assert_eq!(now.header("etag").as_deref(), Some("\"3\""));
+    assert_eq!(now.ok()["name"], "B");
+}
+
+#[tokio::test]
 async fn a_batch_counts_its_files() {
     let t = team().await;
     let store = id(&t
