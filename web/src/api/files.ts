@@ -4,6 +4,8 @@ import type { components } from './schema';
 import type { Attachment } from './types';
 
 type S = components['schemas'];
+/** A part of the text of a file. */
+export type FileText = S['FileText'];
 
 /** Time without any progress or response after which an upload fails. */
 const SILENT_MS = 60_000;
@@ -41,6 +43,11 @@ export class FilesApi {
   metadata(id: string): Promise<S['FileMetadata']> {
     const { http, take } = this.#transport;
     return take(http.GET('/v1/files/{id}/metadata', at({ id })));
+  }
+  /** A part of the text; by default, the first one that contains `q`, or else the first one. */
+  text(id: string, query: { part?: number; q?: string } = {}): Promise<FileText> {
+    const { http, take } = this.#transport;
+    return take(http.GET('/v1/files/{id}/text', { params: { path: { id }, query } }));
   }
   /** The first bytes of a file, at most `max` of them, even if a proxy ignores the range. */
   async head(id: string, max: number): Promise<Uint8Array> {

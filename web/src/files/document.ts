@@ -1,4 +1,5 @@
 import type { components } from '../api/schema';
+import { upper } from '../lib/text';
 import { plural } from '../lib/time';
 
 export type ReadDocument = components['schemas']['DocumentStatus'];
@@ -48,4 +49,10 @@ export function documentText(document: ReadDocument, type: string): string {
     case 'off':
       return 'Agents see only the name (not readable)';
   }
+}
+
+/** "Pages 3, 7 could not be read"; for the numbers of parts that were not read. */
+export function unreadText(numbers: readonly number[], type: string): string {
+  const unit = upper(unitOf(type) ?? 'part');
+  return `${numbers.length === 1 ? unit : `${unit}s`} ${numbers.join(', ')} could not be read`;
 }

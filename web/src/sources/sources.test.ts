@@ -114,10 +114,17 @@ test('an answer lists the source that is left', async () => {
 test('a passage of a file in a collection links to the file', async () => {
   const file = { id: 'file_1', name: 'Handbook.pdf', content_type: 'application/pdf' };
   const metadata = vi.spyOn(FilesApi.prototype, 'metadata').mockResolvedValue(file as never);
-  const place = { vector_store_id: 'vs_1', file_id: 'file_1', part: 12, label: 'page 12' };
+  const place = { vector_store_id: 'vs_1', file_id: 'file_1', part: 12, label: 'page 12', from: 3, to: 80 };
   await showReply({ sources: [{ n: 1, fork_id: null, ...place } as unknown as Source] });
   await comeIntoView();
   const link = await (await list()).findByRole('link', { name: 'Handbook.pdf, page 12' });
-  expect(link.getAttribute('href')).toBe('/v1/files/file_1#page=12');
+  expect(link.getAttribute('href')).toMatch(/\?panel=file:file_1:12:3-80$/);
   metadata.mockRestore();
+});
+
+test('a passage of a file in a message opens the file', async () => {
+  const passage = { file_id: 'file_1', part: 2, label: 'page 2', from: 0, to: 9 };
+  await showReply({ sources: [source(passage)] });
+  const link = await (await list()).findByRole('link', { name: '#ops' });
+  expect(link.getAttribute('href')).toMatch(/\?panel=file:file_1:2:0-9$/);
 });

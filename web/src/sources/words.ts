@@ -1,4 +1,5 @@
 import type { Channel } from '../api/types';
+import { filePanel, type Router } from '../lib/router.svelte';
 import { upper } from '../lib/text';
 
 const monthDay = new Intl.DateTimeFormat('en-US', { month: 'long', day: 'numeric' });
@@ -8,6 +9,21 @@ const monthDayYear = new Intl.DateTimeFormat('en-US', { month: 'long', day: 'num
 function dateText(iso: string, now: Date): string {
   const date = new Date(iso);
   return (date.getFullYear() === now.getFullYear() ? monthDay : monthDayYear).format(date);
+}
+
+/** A file that a reply cites, and its passage, unless the file is cited as a whole. */
+export interface CitedFile {
+  file_id: string;
+  label?: string;
+  part?: number;
+  from?: number;
+  to?: number;
+}
+
+/** Address of a cited file in the panel, where the passage is marked. */
+export function fileHref(router: Router, { file_id, part = 1, from, to }: CitedFile): string {
+  const quote = from !== undefined && to !== undefined ? { from, to } : null;
+  return router.hrefOf(filePanel(file_id, part, quote));
 }
 
 /** "Handbook.pdf, page 12"; null if the message itself is cited, or while it is not loaded. */
