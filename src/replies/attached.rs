@@ -114,12 +114,13 @@ async fn document_text(
     row: &DocumentRow,
     room: i64,
 ) -> Result<Option<(String, Option<String>)>, DbError> {
+    let unit = unit_of(&file.content_type);
     if row.chars <= room && row.parts <= PARTS_MAX {
         let parts = documents::list_parts(c, &row.hash, 0, PARTS_MAX).await?;
         let parts: Vec<String> = parts.iter().filter_map(part_text).collect();
         let text = parts.join("\n\n");
         if i64::try_from(text.len()).is_ok_and(|len| len <= room) {
-            return Ok(Some((text, unread_note(row))));
+            return Ok(Some((text, unread_note(row, unit))));
         }
     }
     let Some(first) = documents::find_part(c, &row.hash, 1).await? else {
@@ -154,21 +155,14 @@ async fn document_text(
         text.push_str(&next);
         count += 1;
     }
-    let beginning = if is_cut {
-        "the beginning of part 1"
+    let beginning = if is_cut { "the beginning of " } else { "" };
+    let passages = if count == 0 {
+        String::new()
     } else {
-        "part 1"
+        format!(" and {}", counted(count, "passage"))
     };
-    let passages = match count {
-        0 => String::new(),
-        1 => " and 1 passage".to_owned(),
-        count => format!(" and {count} passages"),
-    };
-    let parts = match row.parts {
-        1 => "1 part".to_owned(),
-        count => format!("{count} parts"),
-    };
-    let note = format!("({beginning}{passages} of {parts}; search_files finds more)");
+    let parts = counted(row.parts, unit);
+    let note = format!("({beginning}{unit} 1{passages} of {parts}; search_files finds more)");
     Ok(Some((text, Some(note))))
 }
 
@@ -182,19 +176,39 @@ fn part_text(part: &DocumentPart) -> Option<String> {
     }
 }
 
+/// Name of the parts of a document.
+fn unit_of(content_type: &str) -> &'static str {
+    let has = |word: &str| content_type.contains(word);
+    if content_type == "application/pdf" {
+        "page"
+    } else if has("presentation") {
+        "slide"
+    } else if has("spreadsheet") || has("excel") {
+        "sheet"
+    } else {
+        "part"
+    }
+}
+
+fn counted(count: i64, unit: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} {unit}{s}")
+}
+
 /// A note that some parts could not be read.
-fn unread_note(row: &DocumentRow) -> Option<String> {
+fn unread_note(row: &DocumentRow, unit: &str) -> Option<String> {
     let unread = row.unread_parts();
     (row.state == DocumentState::Partial).then(|| match unread.as_slice() {
         [] => "(the rest of the file could not be read)".to_owned(),
+        [one] => format!("({unit} {one} could not be read)"),
         numbers => {
             let numbers: Vec<String> = numbers.iter().map(i64::to_string).collect();
-            format!("(parts {} could not be read)", numbers.join(", "))
+            format!("({unit}s {} could not be read)", numbers.join(", "))
         }
     })
 }
 
-/// Waits until the files of a message have been read, or for a limited time. Text files that fit into the prompt are sent as they are,
+/// Waits until the files of a message have been read, and their passages can be found if they are needed, or for a limited time. Text files that fit into the prompt are sent as they are,
 /// so it does not wait for them.
 pub async fn wait_for_texts(db: &Db, message: MessageId) -> Result<(), DbError> {
     let until = tokio::time::Instant::now() + READ_WITHIN;

@@ -366,6 +366,26 @@ async fn an_agent_waits_for_text_files_that_are_not_sent_as_they_are() {
 }
 
 #[tokio::test]
+async fn an_agent_gets_the_passages_of_a_long_document_that_match_the_question() {
+    let t = unlimited_team().await;
+    let mut pages: Vec<String> = (1..=80)
+        .map(|n| format!("Sheet {n} {}", "is about other animals ".repeat(25)))
+        .collect();
+    pages[0] = "Cover".to_owned();
+    pages[39] = "The okapi fare is 42 euros".to_owned();
+    let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
+    let file = t.ada.upload("Fares.pdf", &pdf(&pages)).await;
+    let form = json!({"content": "@vibe what is the okapi fare?", "attachments": [id(&file)]});
+    let path = format!("/v1/channels/{}/threads", t.general);
+    let posted = t.ada.post(&path, form).await.is(201);
+    t.ada.completed(&text(&posted, "/tasks/0/id")).await;
+    let request = t.model().asked_once("vibe").await;
+    let prompt = request.body.to_string();
+    let sent = "[page 1]\\nCover\\n\\n[page 40]\\nThe okapi fare is 42 euros\\n(page 1 and 1 passage of 80 pages; search_files finds more)";
+    assert!(prompt.contains(sent), "{prompt}");
+}
+
+#[tokio::test]
 async fn an_agent_searches_files_within_the_rights_of_its_readers() {
     let t = unlimited_team().await;
     reader(&t.ada, "sage", json!({})).await;

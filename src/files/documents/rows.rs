@@ -195,15 +195,18 @@ pub async fn list_parts(
 }
 
 /// Checks whether a file of the message has not been read yet. Text files count only if they have more than `text_bytes_max` bytes
-/// together.
+/// together. If all texts together are longer than that, files whose passages are not in the index yet count, too.
 pub async fn is_any_waiting(
     c: &mut Conn,
     message: MessageId,
     text_bytes_max: i64,
 ) -> Result<bool, DbError> {
-    c.q("select exists (select 1 from files f join documents d on d.hash = f.hash where f.message_id = $1 and d.state = 'waiting' \
+    c.q("select exists (select 1 from files f join documents d on d.hash = f.hash where f.message_id = $1 and (d.state = 'waiting' \
          and (f.content_type not like 'text/plain%' or (select cast(coalesce(sum(t.size_bytes), 0) as bigint) from files t \
-         where t.message_id = $1 and t.content_type like 'text/plain%') > $2))")
+         where t.message_id = $1 and t.content_type like 'text/plain%') > $2) \
+         or exists (select 1 from passage_sets s where s.file_id = f.id and s.is_complete = FALSE) \
+         and (select cast(coalesce(sum(r.chars), 0) as bigint) from files a join documents r on r.hash = a.hash \
+         where a.message_id = $1) > $2))")
         .bind(message)
         .bind(text_bytes_max)
         .value()
