@@ -101,6 +101,18 @@ pub async fn found(person: &Person, query: &str, count: usize) -> Vec<Value> {
 }
 
 #[tokio::test]
+async fn the_text_of_a_hit_has_at_most_400_characters() {
+    let t = unlimited_team().await;
+    let around = "漢字".repeat(250);
+    let long = format!("{around}東京タワー{around}");
+    t.ada.upload("Tower.txt", long.as_bytes()).await;
+    let hits = found(&t.ada, "q=東京タワー", 1).await;
+    let shown = text(&hits[0], "/text");
+    assert!(shown.contains("東京タワー"), "{shown}");
+    assert!(shown.chars().count() <= 400, "{shown}");
+}
+
+#[tokio::test]
 async fn every_page_of_a_pdf_is_a_part() {
     let t = unlimited_team().await;
     let file = t

@@ -302,7 +302,14 @@ async fn find_files(
         limit,
         asked,
     };
-    Ok(passages::find::find(c, actor, &search, filter, order, start).await?)
+    let mut page = passages::find::find(c, actor, &search, filter, order, start).await?;
+    for hit in &mut page.data {
+        if hit.message_id.is_none() && hit.vector_store_id.is_none() {
+            let stores = collections::stores_of(c, actor.into(), hit.file.id).await?;
+            hit.vector_store_id = stores.first().copied();
+        }
+    }
+    Ok(page)
 }
 
 fn parse(query: &SearchQuery) -> Result<(Search, Start), ApiError> {

@@ -34,8 +34,8 @@ use crate::{
 
 constant! { pub PassageObject = "passage" }
 
-/// Maximum length of the text of a hit in characters.
-const TEXT_CHARS_MAX: usize = 400;
+/// Maximum length of the text of a hit in characters, without the two ellipses and their spaces.
+const TEXT_CHARS_MAX: usize = 396;
 /// Maximum number of hits that are ranked.
 const RANKED_MAX: i64 = 200;
 /// Cursor kinds of this module.
@@ -64,7 +64,7 @@ pub struct Passage {
     /// Position of the passage in the text of the part, in UTF-16 code units.
     pub from: i64,
     pub to: i64,
-    /// About 400 characters of the passage around the first match.
+    /// At most 400 characters of the passage around the first match.
     pub text: String,
     /// About 240 characters around the first match, escaped for HTML, with matches in `<mark>`.
     pub highlight: String,
@@ -73,7 +73,7 @@ pub struct Passage {
     /// The message to which the file is attached; null for an upload of the caller that is not attached.
     pub message_id: Option<MessageId>,
     pub channel_id: Option<ChannelId>,
-    /// The vector store that was searched; null for a search of all files.
+    /// The vector store that was searched; in a search of all files, the oldest one with a file that is not attached to a message.
     pub vector_store_id: Option<VectorStoreId>,
     pub created_at: Timestamp,
 }
