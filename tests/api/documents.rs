@@ -106,7 +106,7 @@ async fn the_text_of_a_hit_has_at_most_400_characters() {
     let around = "漢字".repeat(250);
     let long = format!("{around}東京タワー{around}");
     t.ada.upload("Tower.txt", long.as_bytes()).await;
-    let hits = found(&t.ada, "q=東京タワー", 1).await;
+    let hits = found(&t.ada, "q=%E6%9D%B1%E4%BA%AC%E3%82%BF%E3%83%AF%E3%83%BC", 1).await;
     let shown = text(&hits[0], "/text");
     assert!(shown.contains("東京タワー"), "{shown}");
     assert!(shown.chars().count() <= 400, "{shown}");
