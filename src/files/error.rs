@@ -16,6 +16,8 @@ pub enum FileError {
     NoSuchPart,
     #[error("the file is already attached to a message or used as a picture")]
     InUse,
+    #[error("the file is in a message or used as a picture, so it cannot be deleted alone")]
+    Attached,
     #[error("only the uploader can delete or describe a file")]
     NotYours,
     #[error("the file is larger than the limit of {0} bytes: make it smaller")]
@@ -68,6 +70,7 @@ impl From<FileError> for ApiError {
             E::NotFound => make(StatusCode::NOT_FOUND, ErrorCode::FileNotFound),
             E::NoSuchPart => make(StatusCode::NOT_FOUND, ErrorCode::PartNotFound).param("part"),
             E::InUse => make(StatusCode::CONFLICT, ErrorCode::FileInUse),
+            E::Attached => make(StatusCode::CONFLICT, ErrorCode::InUse),
             E::NotYours => make(StatusCode::FORBIDDEN, ErrorCode::NotYours),
             E::TooLarge(_) => {
                 make(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::FileTooLarge).param("file")

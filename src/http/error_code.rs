@@ -83,6 +83,7 @@ text_enum! {
         RequestNotFound = "request_not_found",
         RequestCut = "request_cut",
         IdMissing = "id_missing",
+        InUse = "in_use",
         InVariant = "in_variant",
         InheritanceCycle = "inheritance_cycle",
         InheritanceTooDeep = "inheritance_too_deep",

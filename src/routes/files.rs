@@ -667,8 +667,8 @@ struct DeletedFile {
 
 /// Delete your own upload that is not attached to a message yet
 ///
-/// Only the uploader can delete a file, and only before it is attached to a message. It also leaves its vector stores. With
-/// `Accept: application/json`, the response is that of the `OpenAI` API.
+/// Only the uploader can delete a file, and only before it is attached to a message (409 `in_use`). It also leaves its vector stores. For
+/// uploads with a `purpose`, and with `Accept: application/json`, the response is that of the `OpenAI` API.
 #[utoipa::path(delete, path = "/v1/files/{id}", tag = "files",
     security(("session" = ["member"]), ("key" = ["chat:write"])),
     params(("id" = FileId, Path)),
@@ -679,8 +679,8 @@ async fn remove(
     Path(id): Path<FileId>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    delete_own(&state, caller, id).await?;
-    if !wants_json(&headers) {
+    let purpose = delete_own(&state, caller, id).await?;
+    if purpose.is_none() && !wants_json(&headers) {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let deleted = DeletedFile {
@@ -691,8 +691,12 @@ async fn remove(
     Ok(Json(deleted).into_response())
 }
 
-/// Deletes an upload of the caller that is not attached to a message.
-pub(super) async fn delete_own(state: &State, caller: Caller, id: FileId) -> Result<(), ApiError> {
+/// Deletes an upload of the caller that is not attached to a message, and returns its purpose.
+pub(super) async fn delete_own(
+    state: &State,
+    caller: Caller,
+    id: FileId,
+) -> Result<Option<FilePurpose>, ApiError> {
     let workspace = files::find(&mut state.db.read().await?, id)
         .await?
         .ok_or(FileError::NotFound)?
@@ -705,16 +709,16 @@ pub(super) async fn delete_own(state: &State, caller: Caller, id: FileId) -> Res
         }
         collections::announce_deletion(c, id).await?;
         if !files::delete_loose(c, id).await? {
-            return Err::<_, ApiError>(FileError::InUse.into());
+            return Err::<_, ApiError>(FileError::Attached.into());
         }
         // Agents may have read it in a vector store.
         derived::changed(c, SourceId::File(id), Change::Deleted).await?;
         actions::forget_files(c, &[id], derived::DELETED).await?;
-        Ok(())
+        Ok(stored.purpose)
     };
-    state.db.write(workspace.0, delete).await?;
+    let purpose = state.db.write(workspace.0, delete).await?;
     state.documents.wake();
-    Ok(())
+    Ok(purpose)
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

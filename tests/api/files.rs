@@ -417,7 +417,7 @@ async fn file_permissions_follow_the_message() {
     let about = t.bo.get(&format!("{url}/metadata")).await.is(200);
     assert_eq!(about["message_id"], posted["message"]["id"]);
     assert_eq!(t.bo.delete(&url).await.refused(403), "not_yours");
-    assert_eq!(t.ada.delete(&url).await.refused(409), "file_in_use");
+    assert_eq!(t.ada.delete(&url).await.refused(409), "in_use");
     // After leaving the channel, a user can no longer read its files.
     let tag = t.bo.get(&url).await.header("etag").unwrap();
     t.bo.act(&format!("/v1/channels/{room}/leave")).await.ok();
@@ -881,7 +881,7 @@ async fn an_agent_can_have_an_avatar() {
     assert_eq!(copy["avatar"]["file_id"], picture["id"]);
     assert_eq!(
         t.ada.delete(&text(&picture, "/url")).await.refused(409),
-        "file_in_use"
+        "in_use"
     );
     let thread = t.ada.thread(&t.general, "Root").await;
     let refused = post_with(&t.ada, &thread, "x", &[&picture]).await;

@@ -61,7 +61,7 @@ async fn a_replaced_or_deleted_picture_is_gone() {
     assert_eq!(t.ada.get(&text(&second, "/url")).await.status, 200);
     assert_eq!(
         t.bo.delete(&text(&second, "/url")).await.refused(409),
-        "file_in_use"
+        "in_use"
     );
     let mut window = t.ada.socket().await;
     for _ in 0..2 {

@@ -210,8 +210,8 @@ pub(super) async fn info(call: &Call<'_>) -> Answer {
 pub(super) async fn delete(call: &Call<'_>) -> Answer {
     let deleted = routes::delete_own(call.state, call.caller.clone(), file_arg(call)?).await;
     match deleted {
-        Ok(()) => Ok(json!({})),
-        Err(error) if matches!(error.code(), ErrorCode::FileInUse | ErrorCode::NotYours) => {
+        Ok(_) => Ok(json!({})),
+        Err(error) if matches!(error.code(), ErrorCode::InUse | ErrorCode::NotYours) => {
             Err(SlackFault::CantDeleteFile.into())
         }
         Err(error) => Err(Refusal::Api(error)),
