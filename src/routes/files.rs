@@ -521,7 +521,10 @@ async fn file_text(
         let n = query.part.map_or(first, i64::from);
         part = documents::find_part(&mut c, &row.hash, n).await?;
     }
-    if part.is_none() && query.part.is_some() {
+    let is_waiting = row
+        .as_ref()
+        .is_some_and(|row| row.state == DocumentState::Waiting);
+    if part.is_none() && query.part.is_some() && !is_waiting {
         return Err(FileError::NoSuchPart.into());
     }
     let name = stored.about.name.clone();

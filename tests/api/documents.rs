@@ -3,7 +3,7 @@
 use std::{fmt::Write, time::Duration};
 
 use openvibe::{
-    db::{Conn, DbError},
+    db::{Conn, DbError, now},
     ids::WorkspaceId,
 };
 use serde_json::{Value, json};
@@ -494,6 +494,33 @@ async fn change_documents(t: &Team, sql: &'static str) {
         })
         .await;
     changed.unwrap();
+}
+
+#[tokio::test]
+async fn no_part_of_a_file_that_waits_is_unknown() {
+    let t = unlimited_team().await;
+    let file = t.ada.upload("plan.md", b"Ten quinces").await;
+    read(&t.ada, &file).await;
+    let workspace: WorkspaceId = t.ada.workspace.parse().unwrap();
+    let later = now() + Duration::from_hours(1);
+    let changed: Result<(), DbError> = t
+        .app
+        .db()
+        .write(workspace.0, async move |c: &mut Conn| {
+            c.q("update documents set state = 'waiting', claimed_until = $1")
+                .bind(later)
+                .run()
+                .await?;
+            Ok(())
+        })
+        .await;
+    changed.unwrap();
+    let path = format!("/v1/files/{}/text?part=2", id(&file));
+    let waiting = t.ada.get(&path).await.ok();
+    assert_eq!(
+        (&waiting["state"], &waiting["part"], &waiting["text"]),
+        (&json!("waiting"), &Value::Null, &Value::Null)
+    );
 }
 
 #[tokio::test]

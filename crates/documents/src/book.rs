@@ -10,9 +10,7 @@ use crate::{
 };
 
 pub(crate) fn read_page(html: &str, sink: &mut Sink<'_>) -> Step {
-    let mut sections = Sections::new(sink);
-    page(html, &mut sections)?;
-    sections.finish()
+    Sections::read(sink, |sections| page(html, sections))
 }
 
 fn page(html: &str, sections: &mut Sections<'_, '_>) -> Step {
@@ -46,19 +44,17 @@ pub(crate) fn read(document: &[u8], sink: &mut Sink<'_>) -> Step {
         return Err(Reason::Encrypted.into());
     }
     let chapters = chapters(&mut package)?;
-    let mut sections = Sections::new(sink);
     let mut missed = None;
-    for chapter in chapters {
-        match package.text(&chapter) {
-            Ok(Some(html)) => page(&html, &mut sections)?,
-            Ok(None) | Err(Stop::Because(Reason::Damaged)) => missed = Some(Reason::Damaged),
-            Err(stop) => {
-                sections.finish()?;
-                return Err(stop);
+    Sections::read(sink, |sections| {
+        for chapter in chapters {
+            match package.text(&chapter) {
+                Ok(Some(html)) => page(&html, sections)?,
+                Ok(None) | Err(Stop::Because(Reason::Damaged)) => missed = Some(Reason::Damaged),
+                Err(stop) => return Err(stop),
             }
         }
-    }
-    sections.finish()?;
+        Ok(())
+    })?;
     if let Some(reason) = missed {
         sink.missed(reason);
     }

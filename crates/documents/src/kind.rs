@@ -84,12 +84,20 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
+/// Checks for the names of entries that every Office document, or every `OpenDocument` and book, has.
+fn names_document(bytes: &[u8]) -> bool {
+    bytes.get(30..38) == Some(b"mimetype".as_slice()) || contains(bytes, b"_rels/.rels")
+}
+
 /// Kind of an Office document, `OpenDocument`, or book, by what is in the archive.
 fn archive(bytes: &[u8]) -> Option<Kind> {
     let mut package = match Package::open(bytes) {
         Ok(package) => package,
-        Err(Stop::Because(reason)) => return Some(Kind::Unreadable(reason)),
-        Err(Stop::Closed) => return None,
+        // Other archives have no text that is read, whatever is wrong with them.
+        Err(Stop::Because(reason)) if names_document(bytes) => {
+            return Some(Kind::Unreadable(reason));
+        }
+        Err(_) => return None,
     };
     // `OpenDocument` and EPUB name their type in the first entry.
     let named = package.text("mimetype").ok().flatten().unwrap_or_default();

@@ -8,7 +8,10 @@ use crate::{
 };
 
 pub(crate) fn read(text: &str, sink: &mut Sink<'_>) -> Step {
-    let mut sections = Sections::new(sink);
+    Sections::read(sink, |sections| sections_of(text, sections))
+}
+
+fn sections_of(text: &str, sections: &mut Sections<'_, '_>) -> Step {
     let mut written = 0;
     let mut depth = 0;
     // Range and words of the open heading.
@@ -41,5 +44,5 @@ pub(crate) fn read(text: &str, sink: &mut Sink<'_>) -> Step {
         }
     }
     sections.lines(&text[written..]);
-    sections.finish()
+    Ok(())
 }

@@ -18,20 +18,14 @@ pub(crate) fn read_text(document: &[u8], sink: &mut Sink<'_>) -> Step {
     let mut package = Package::open(document)?;
     let text = package.required_text("content.xml")?;
     let hidden = hidden(&text)?;
-    let mut sections = Sections::new(sink);
-    let mut xml = Xml::new(&text);
+    Sections::read(sink, |sections| body(&text, &hidden, sections))
+}
+
+fn body(text: &str, hidden: &Hidden, sections: &mut Sections<'_, '_>) -> Step {
+    let mut xml = Xml::new(text);
     let mut writer = Writer::default();
     let mut level = None;
-    let mut ended = Ok(());
-    loop {
-        let node = match xml.next() {
-            Ok(Some(node)) => node,
-            Ok(None) => break,
-            Err(stop) => {
-                ended = Err(stop);
-                break;
-            }
-        };
+    while let Some(node) = xml.next()? {
         match node {
             Node::Start(element) => {
                 let name = element.name();
@@ -39,7 +33,7 @@ pub(crate) fn read_text(document: &[u8], sink: &mut Sink<'_>) -> Step {
                     let outline = element.attribute("outline-level");
                     level = Some(outline.and_then(|level| level.parse().ok()).unwrap_or(1));
                 }
-                writer.start(&mut xml, &element, &hidden)?;
+                writer.start(&mut xml, &element, hidden)?;
             }
             Node::Text(text) => writer.text(&text),
             Node::End(name) => {
@@ -56,8 +50,7 @@ pub(crate) fn read_text(document: &[u8], sink: &mut Sink<'_>) -> Step {
             }
         }
     }
-    sections.finish()?;
-    ended
+    Ok(())
 }
 
 pub(crate) fn read_slides(document: &[u8], sink: &mut Sink<'_>) -> Step {

@@ -15,13 +15,20 @@ pub(crate) struct Sections<'s, 'w> {
 }
 
 impl<'s, 'w> Sections<'s, 'w> {
-    pub(crate) fn new(sink: &'s mut Sink<'w>) -> Self {
-        Self {
+    /// Reads sections. If reading stops early, what was read until then stays.
+    pub(crate) fn read(
+        sink: &'s mut Sink<'w>,
+        read: impl FnOnce(&mut Sections<'_, '_>) -> Step,
+    ) -> Step {
+        let mut sections = Self {
             sink,
             path: Vec::new(),
             text: String::new(),
             has_body: false,
-        }
+        };
+        let read = read(&mut sections);
+        sections.flush()?;
+        read
     }
 
     /// Starts a section with a heading at a level, from 1; deeper headings are text.
@@ -73,10 +80,6 @@ impl<'s, 'w> Sections<'s, 'w> {
     pub(crate) fn lines(&mut self, text: &str) {
         self.has_body |= text.contains(|c: char| !c.is_whitespace());
         self.text.push_str(text);
-    }
-
-    pub(crate) fn finish(mut self) -> Step {
-        self.flush()
     }
 
     fn flush(&mut self) -> Step {

@@ -26,19 +26,16 @@ pub(crate) fn read(document: &[u8], sink: &mut Sink<'_>) -> Step {
     };
     let levels = levels(&styles)?;
     let text = package.required_text(&main)?;
-    let mut sections = Sections::new(sink);
-    let read = body(&text, &levels, &mut sections);
-    if let Err(stop) = read {
-        sections.finish()?;
-        return Err(stop);
-    }
-    for kind in ["footnotes", "endnotes"] {
-        let Some(path) = path_of(kind) else { continue };
-        if let Some(notes) = package.text(&path)? {
-            body(&notes, &Levels::new(), &mut sections)?;
+    let notes = ["footnotes", "endnotes"].map(path_of);
+    Sections::read(sink, |sections| {
+        body(&text, &levels, sections)?;
+        for path in notes.iter().flatten() {
+            if let Some(notes) = package.text(path)? {
+                body(&notes, &Levels::new(), sections)?;
+            }
         }
-    }
-    sections.finish()
+        Ok(())
+    })
 }
 
 /// Levels of the styles that are headings, by their outline level or by their name.

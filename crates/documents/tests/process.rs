@@ -465,11 +465,37 @@ fn archives_that_unpack_too_far_are_stopped() {
     assert_eq!(read.state(), (State::Failed, Some(Reason::TooLarge)));
 
     let many: Vec<String> = (0..2_001).map(|n| format!("{n}.xml")).collect();
-    let many: Vec<(&str, &str)> = many.iter().map(|name| (&**name, "x")).collect();
+    let mut many: Vec<(&str, &str)> = many.iter().map(|name| (&**name, "x")).collect();
+    // Only documents are read, however large another archive is.
+    assert_eq!(extract("zip", &archive(&many)).state(), (State::None, None));
+    many.push(("_rels/.rels", "x"));
     assert_eq!(
         extract("docx", &archive(&many)).state(),
         (State::Failed, Some(Reason::TooLarge))
     );
+}
+
+#[test]
+fn the_text_before_notes_that_are_too_large_stays() {
+    let notes = format!("<w:footnotes>{}</w:footnotes>", " ".repeat(30 << 20));
+    let document = archive(&[
+        (
+            "_rels/.rels",
+            &relations(&[("r1", "officeDocument", "word/document.xml")]),
+        ),
+        (
+            "word/_rels/document.xml.rels",
+            &relations(&[("r1", "footnotes", "footnotes.xml")]),
+        ),
+        ("word/footnotes.xml", &notes),
+        (
+            "word/document.xml",
+            "<w:document><w:p><w:r><w:t>The text</w:t></w:r></w:p></w:document>",
+        ),
+    ]);
+    let read = extract("docx", &document);
+    assert_eq!(read.state(), (State::Partial, Some(Reason::TooLarge)));
+    assert_eq!(read.texts(), ["The text"]);
 }
 
 #[test]
