@@ -561,8 +561,10 @@ async fn get_store_file(
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct AttributesForm {
-    #[schema(value_type = Object)]
-    attributes: Attributes,
+    /// Null removes all.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[schema(required, value_type = Option<Object>)]
+    attributes: Option<Attributes>,
 }
 
 /// Replace the attributes of a file of a vector store
@@ -578,8 +580,9 @@ async fn update_store_file(
     Body(form): Body<AttributesForm>,
 ) -> Result<Json<StoreFile>, ApiError> {
     let named = named(&id)?;
+    let attributes = form.attributes.unwrap_or_default();
     let changed = member.write(&state.db, async move |c, actor| {
-        collections::set_attributes(c, actor, &named, file, &form.attributes).await
+        collections::set_attributes(c, actor, &named, file, &attributes).await
     });
     Ok(Json(changed.await?))
 }

@@ -178,6 +178,17 @@ async fn files_of_a_vector_store_are_searched() {
         assert_eq!(hit["data"][0]["vector_store_id"], json!(store), "{path}");
     }
 
+    let of_zoo = format!("{files}/{}", id(&zoo));
+    for (attributes, expected) in [
+        (json!({"year": 2021}), json!({"year": 2021})),
+        (Value::Null, json!({})),
+    ] {
+        let form = json!({"attributes": attributes});
+        let changed = t.bo.post(&of_zoo, form).await.is(200);
+        assert_eq!(changed["attributes"], expected);
+    }
+    assert_eq!(t.bo.post(&of_zoo, json!({})).await.status, 400);
+
     // Readers of the vector store read its files.
     let file = format!("/v1/files/{}", id(&zoo));
     assert!(t.bo.get(&file).await.text.contains("zebra"));
