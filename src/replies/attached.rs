@@ -63,6 +63,11 @@ pub fn may_be_cut(files: &[Attachment]) -> bool {
     size_bytes > TEXT_BYTES_MAX
 }
 
+/// Checks whether the whole text of a document fits into a prompt without other files.
+pub fn fits(row: &DocumentRow) -> bool {
+    row.chars <= TEXT_BYTES_MAX && row.parts <= PARTS_MAX
+}
+
 /// Selects files that fit into `TEXT_BYTES_MAX` together, in the order of the attachments. Of a document that does not fit, only the
 /// first part is included. A text file that does not fit is treated like a document.
 pub async fn readable(

@@ -20,7 +20,7 @@ use crate::{
     files::{
         self, Bounds, Delivery, File, FileError, FileObject, FilePurpose, KeptFile, Kind, NewFile,
         Received, Stored, UploadBytes,
-        documents::{self, DocumentReason, DocumentState, FileWithText},
+        documents::{self, DocumentReason, DocumentRow, DocumentState, FileWithText},
         pictures::PICTURE_TYPES,
     },
     http::{
@@ -32,7 +32,7 @@ use crate::{
         routing::routes,
     },
     ids::{FileId, WorkspaceId},
-    replies::{description::suggest_description, utility::Utility},
+    replies::{attached, description::suggest_description, utility::Utility},
     responses::ResponseError,
     server::{State, caller::workspace_of},
     tasks::{actions, queue::tenancy},
@@ -420,6 +420,8 @@ struct FileMetadata {
     file: FileWithText,
     /// For pictures, whether the default model of the workspace can see them; null for other files.
     seen: Option<bool>,
+    /// Whether agents get the whole text with a question, and not only the parts that fit; null for files without text.
+    fits: Option<bool>,
 }
 
 /// Checks whether the default model can see a picture.
@@ -448,8 +450,12 @@ async fn metadata(
     let stored = readable(&state, &caller, id).await?;
     let seen = is_seen(&state, &stored).await?;
     let mut c = state.db.read().await?;
+    let row = documents::find_document(&mut c, &stored.blob.hash).await?;
+    let fits = row
+        .filter(DocumentRow::has_text)
+        .map(|row| attached::fits(&row));
     let file = stored.with_text(&mut c).await?;
-    Ok(Json(FileMetadata { file, seen }))
+    Ok(Json(FileMetadata { file, seen, fits }))
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

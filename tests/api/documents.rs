@@ -144,6 +144,7 @@ async fn every_page_of_a_pdf_is_a_part() {
     assert_eq!(matched["matches"], json!([{"part": 2, "count": 1}]));
     assert_eq!(number(&matched, "/part"), 2);
     let metadata = t.ada.get(&format!("{path}/metadata")).await.ok();
+    assert_eq!(metadata["fits"], true);
     assert_eq!(
         metadata["document"],
         json!({"state": "ready", "reason": null, "parts": 2})
@@ -395,6 +396,8 @@ async fn an_agent_gets_the_passages_of_a_long_document_that_match_the_question()
     let prompt = request.body.to_string();
     let sent = "[page 1]\\nCover\\n\\n[page 40]\\nThe okapi fare is 42 euros\\n(page 1 and 1 passage of 80 pages; search_files finds more)";
     assert!(prompt.contains(sent), "{prompt}");
+    let metadata = format!("/v1/files/{}/metadata", id(&file));
+    assert_eq!(t.ada.get(&metadata).await.ok()["fits"], false);
 }
 
 #[tokio::test]

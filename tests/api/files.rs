@@ -120,6 +120,8 @@ async fn an_upload_is_served_unchanged_and_sandboxed() {
     let document = metadata.as_object_mut().unwrap().remove("document");
     let seen = metadata.as_object_mut().unwrap().remove("seen");
     assert_eq!(seen, Some(json!(true)), "the default model sees pictures");
+    let fits = metadata.as_object_mut().unwrap().remove("fits");
+    assert_eq!(fits, Some(Value::Null));
     assert_eq!(metadata, file);
     let none = json!({"state": "none", "reason": null, "parts": 0});
     assert_eq!(document, Some(none));

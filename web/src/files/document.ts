@@ -11,14 +11,15 @@ function unitOf(type: string): string | null {
   return /spreadsheet|excel/.test(type) ? 'sheet' : null;
 }
 
-const FAILED: Record<NonNullable<ReadDocument['reason']>, string> = {
-  scanned: 'A scan: agents cannot read it. Run ocrmypdf on it and attach the result.',
-  encrypted: 'Locked with a password',
-  damaged: 'Damaged: agents cannot read it',
-  too_large: 'Too large for agents to read',
-  too_slow: 'Agents cannot read it, because it took too long',
-  no_text_map: 'Agents cannot read its characters',
-  old_format: 'Save it in a current format, so that agents can read it',
+const FAILED: Record<NonNullable<ReadDocument['reason']>, (agent: string, kind: string) => string> = {
+  scanned: (agent, kind) =>
+    `This ${kind} is a scan: ${agent} cannot read it. Run ocrmypdf on it and attach the result.`,
+  encrypted: () => 'Locked with a password',
+  damaged: (agent) => `Damaged: ${agent} cannot read it`,
+  too_large: (agent) => `Too large: ${agent} cannot read it`,
+  too_slow: (agent) => `It took too long: ${agent} cannot read it`,
+  no_text_map: (agent) => `${agent} cannot read its characters`,
+  old_format: (agent) => `Old format: ${agent} cannot read it. Save it in a current one.`,
 };
 
 /** Types of pictures that models can be shown. */
@@ -30,24 +31,32 @@ export function pictureText(seen: boolean | null | undefined, type: string): str
   return seen ? 'Agents can see it' : 'The model cannot see it: describe it';
 }
 
-/** Readability of an attached file for agents. */
-export function documentText(document: ReadDocument, type: string): string {
+/** Result of reading a file, as the composer shows it. */
+export interface Readability {
+  document: ReadDocument;
+  /** False if an agent gets only the parts that fit. */
+  fits: boolean | null;
+  /** Numbers of parts that were not read. */
+  unread: readonly number[];
+}
+
+/** Readability of an attached file for an agent. */
+export function documentText({ document, fits, unread }: Readability, type: string, agent: string): string {
   const unit = unitOf(type);
   const count = unit ? ` (${plural(document.parts, unit)})` : '';
+  const whole = fits === false ? `${agent} reads the parts that fit` : `${agent} reads this file`;
   switch (document.state) {
     case 'waiting':
       return 'Reading…';
     case 'ready':
-      return `Agents can read it${count}`;
+      return whole + count;
     case 'partial':
-      return document.reason === 'scanned'
-        ? 'Agents can read it, except for pages that are pictures'
-        : `Agents can read part of it${count}`;
+      return unread.length ? unreadText(unread, type) : `${agent} reads the parts that fit${count}`;
     case 'failed':
-      return document.reason ? FAILED[document.reason] : 'Agents cannot read it';
+      return FAILED[document.reason ?? 'damaged'](agent, unit === 'page' ? 'PDF' : 'file');
     case 'none':
     case 'off':
-      return 'Agents see only the name (not readable)';
+      return `${agent} sees only the name (not readable)`;
   }
 }
 
