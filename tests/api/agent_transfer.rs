@@ -710,6 +710,29 @@ async fn sandbox_policies_are_created_read_replaced_and_deleted() {
 }
 
 #[tokio::test]
+async fn sandbox_policies_are_listed_page_by_page() {
+    let t = team().await;
+    let mut all = Vec::new();
+    for n in 0..3 {
+        all.push(sandbox(&t.ada, &format!("box {n}"), json!({})).await);
+    }
+    let first = t.bo.get("/v1/sandbox-policies?limit=2").await.ok();
+    assert_eq!(
+        (&first["data"], &first["has_more"]),
+        (&json!(all[..2]), &json!(true))
+    );
+    assert_eq!(first["last_id"], all[1]["id"]);
+    let next = format!("/v1/sandbox-policies?after={}", id(&all[1]));
+    let next = t.bo.get(&next).await.ok();
+    assert_eq!(
+        (&next["data"], &next["has_more"]),
+        (&json!(all[2..]), &json!(false))
+    );
+    let limit = t.bo.get("/v1/sandbox-policies?limit=101").await;
+    limit.refused(400);
+}
+
+#[tokio::test]
 async fn a_sandbox_policy_enforces_its_limits() {
     let t = team().await;
     let path = format!(

@@ -14,8 +14,8 @@ use crate::{
     db::Conn,
     http::{
         ApiError,
-        extract::{Body, IfMatch, Path},
-        page::List,
+        extract::{Body, IfMatch, Path, Query},
+        page::{List, PageQuery},
         routing::routes,
     },
     ids::{SandboxPolicyId, WorkspaceId},
@@ -81,19 +81,18 @@ async fn patch_policy(
 /// List the sandbox policies of the workspace, oldest first
 #[utoipa::path(get, path = "/v1/sandbox-policies", tag = "agents",
     security(("session" = ["viewer"]), ("key" = ["agents:read"])),
-    responses((status = 200, body = List<SandboxPolicy>)))]
+    params(PageQuery<SandboxPolicyId>), responses((status = 200, body = List<SandboxPolicy>)))]
 async fn list_sandbox_policies(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
+    Query(query): Query<PageQuery<SandboxPolicyId>>,
 ) -> Result<Json<List<SandboxPolicy>>, ApiError> {
+    let page = query.page(20)?;
     let mut c = state.db.read().await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::AgentsRead)?;
     let all = sandbox::list(&mut c, actor.workspace).await?;
-    let limit = i64::try_from(all.len()).unwrap_or(i64::MAX);
-    Ok(Json(List::new(all, limit, false, |p: &SandboxPolicy| {
-        p.id.to_string()
-    })))
+    Ok(Json(page.cut(all, |policy: &SandboxPolicy| policy.id)?))
 }
 
 /// Create a sandbox policy
