@@ -129,21 +129,63 @@ fn a_failed_check_of_a_runner_has_the_remedy_and_status_1() {
     assert!(problem.contains("2 of the checks failed"), "{problem}");
 }
 
+/// Runs the checks of a runner that root starts, and returns what they print, with the owner of the runner's directory.
+fn check_as_root(change: impl FnOnce(&Path)) -> (String, u32) {
+    let place = TestDatabase::on_disk();
+    settings(&place.dir, "bubblewrap", "");
+    std::fs::set_permissions(&place.dir, Permissions::from_mode(0o755)).unwrap();
+    change(&place.dir);
+    let output = run(&place.dir, &["runner", "check"]);
+    // Its key is read before: another user could not read a private file of root.
+    let printed = stdout(&output);
+    assert!(printed.contains("  sandbox: "), "{output:?}");
+    let data = place.dir.join("openvibe-runner");
+    let owners = [data.clone(), data.join("check"), data.join("mirrors")]
+        .map(|path| std::fs::metadata(path).unwrap().uid());
+    assert_eq!(owners, [owners[0]; 3]);
+    (printed, owners[0])
+}
+
+/// Gives a directory to another user, with all that is in it.
+fn give(directory: &Path, user: u32) {
+    let mut chown = Command::new("chown");
+    chown.args(["-R", &format!("{user}:{user}")]).arg(directory);
+    assert!(chown.status().unwrap().success());
+}
+
 #[test]
-fn a_runner_of_root_continues_as_another_user() {
+fn a_runner_of_root_continues_as_the_owner_of_its_directory_or_repository_or_as_nobody() {
+    let place = TestDatabase::on_disk();
+    if std::fs::metadata(&place.dir).unwrap().uid() != 0 {
+        return;
+    }
+    let fetched = "ok      repository api: trunk can be fetched";
+    let (printed, owner) = check_as_root(|_| {});
+    assert!(printed.contains(fetched), "{printed}");
+    assert_eq!(owner, 0);
+    let (printed, owner) = check_as_root(|dir| give(&dir.join("origin"), 1001));
+    assert!(printed.contains(fetched), "{printed}");
+    assert_eq!(owner, 1001);
+    let (printed, owner) = check_as_root(|dir| {
+        std::fs::create_dir(dir.join("openvibe-runner")).unwrap();
+        give(&dir.join("openvibe-runner"), 1002);
+    });
+    assert!(printed.contains(fetched), "{printed}");
+    assert_eq!(owner, 1002);
+    let (_, owner) = check_as_root(|dir| {
+        std::fs::rename(dir.join("origin"), dir.join("other")).unwrap();
+    });
+    assert_eq!(owner, 65_534);
+}
+
+#[test]
+fn a_runner_of_root_names_the_directory_that_its_user_cannot_enter() {
     let place = TestDatabase::on_disk();
     if std::fs::metadata(&place.dir).unwrap().uid() != 0 {
         return;
     }
     settings(&place.dir, "bubblewrap", "");
-    let output = run(&place.dir, &["runner", "check"]);
-    // Its key is read before: another user could not read a private file of root.
-    assert!(stdout(&output).contains("  sandbox: "), "{output:?}");
-    let data = place.dir.join("openvibe-runner");
-    for path in [data.clone(), data.join("check"), data.join("mirrors")] {
-        let owner = std::fs::metadata(&path).unwrap().uid();
-        assert_eq!(owner, 65_534, "{}", path.display());
-    }
+    give(&place.dir.join("origin"), 65_534);
     std::fs::set_permissions(&place.dir, Permissions::from_mode(0o700)).unwrap();
     let problem = problem(&run(&place.dir, &["runner"]));
     assert!(problem.contains("user 65534 cannot enter"), "{problem}");

@@ -117,6 +117,14 @@ pub struct Engine {
     pub mode: Option<String>,
 }
 
+impl Repository {
+    /// Path of a repository on this machine; `None` for one that is reached over a network.
+    pub(crate) fn local_path(&self) -> Option<&Path> {
+        let path = Path::new(self.url.strip_prefix("file://").unwrap_or(&self.url));
+        path.exists().then_some(path)
+    }
+}
+
 impl Engine {
     /// The settings of a preset; `None` for other names. Agents ask before they change anything: without a sandbox, people answer.
     fn preset(name: &str, sandbox: SandboxKind) -> Option<Self> {

@@ -109,8 +109,10 @@ impl Mirror {
         if self.base.get().is_some() {
             return;
         }
-        let url = self.repository.url.clone();
-        let arguments = ["ls-remote", "--symref", "--", &url, "HEAD"];
+        let mut arguments = vec!["ls-remote", "--symref"];
+        let service = self.service("upload-pack");
+        arguments.extend(service.as_deref());
+        arguments.extend(["--", &self.repository.url, "HEAD"]);
         let Ok(heads) = self.remote(&arguments, Duration::from_secs(30)).await else { return };
         let heads = String::from_utf8_lossy(&heads.stdout);
         let mut names = heads
@@ -224,6 +226,12 @@ impl Mirror {
         run(command, duration, FailureCode::PushFailed).await
     }
 
+    /// Option with which git reads or writes a repository of this machine that belongs to another user: the operator has listed it.
+    fn service(&self, name: &str) -> Option<String> {
+        self.repository.local_path()?;
+        Some(format!("--{name}=git -c safe.directory=* {name}"))
+    }
+
     /// Waits until no other fetch runs.
     pub(crate) async fn fetching(&self) -> OwnedMutexGuard<()> {
         self.fetching.clone().lock_owned().await
@@ -239,19 +247,17 @@ impl Mirror {
         _fetching: OwnedMutexGuard<()>,
     ) -> Result<String, Failure> {
         self.remove_leftovers(REMOTE_MAX);
-        let url = self.repository.url.clone();
-        let branches = "+refs/heads/*:refs/heads/*";
-        let arguments = [
+        let mut arguments = vec![
             "fetch",
             "--quiet",
             "--prune",
             "--no-tags",
             "--no-write-fetch-head",
             "--no-recurse-submodules",
-            "--",
-            &url,
-            branches,
         ];
+        let service = self.service("upload-pack");
+        arguments.extend(service.as_deref());
+        arguments.extend(["--", &self.repository.url, "+refs/heads/*:refs/heads/*"]);
         let fetched = tokio::select! {
             fetched = self.remote(&arguments, REMOTE_MAX) => fetched,
             shortage = machine::short(&self.path, machine::LEAST) => Err(Failure::sandbox(shortage)),
@@ -547,16 +553,10 @@ impl Mirror {
         command.arg(&message);
         let commit = one_line(&run(command, LOCAL_MAX, FailureCode::PushFailed).await?.stdout);
         let reference = format!("{commit}:refs/heads/{}", push.branch);
-        let url = self.repository.url.clone();
-        let arguments = [
-            "push",
-            "--no-verify",
-            "--porcelain",
-            "--no-recurse-submodules",
-            "--",
-            &url,
-            &reference,
-        ];
+        let mut arguments = vec!["push", "--no-verify", "--porcelain", "--no-recurse-submodules"];
+        let service = self.service("receive-pack");
+        arguments.extend(service.as_deref());
+        arguments.extend(["--", &self.repository.url, &reference]);
         let mut pushing = self.command(Self::git());
         self.keep_private(&mut pushing, scratch)?;
         let output = Self::reach(pushing, &arguments, REMOTE_MAX).await.map_err(|error| {
@@ -605,8 +605,10 @@ impl Mirror {
     /// Checks that the branches of Coder could be pushed, without a change.
     pub(crate) async fn check_push(&self, commit: &str) -> Result<(), Failure> {
         let reference = format!("{commit}:refs/heads/vibe/check");
-        let url = self.repository.url.clone();
-        let arguments = ["push", "--dry-run", "--no-verify", "--porcelain", "--", &url, &reference];
+        let mut arguments = vec!["push", "--dry-run", "--no-verify", "--porcelain"];
+        let service = self.service("receive-pack");
+        arguments.extend(service.as_deref());
+        arguments.extend(["--", &self.repository.url, &reference]);
         self.remote(&arguments, Duration::from_mins(1)).await.map(drop)
     }
 }

@@ -72,7 +72,7 @@ const END_MAX: Duration = Duration::from_secs(10);
 const READS_MAX: usize = 4;
 /// Requests for folders at the same time: each holds a path of up to the size of a frame.
 const ANSWERS_MAX: usize = 32;
-/// User of a runner that was started as root, if its directory belongs to root: nobody.
+/// User of a runner that was started as root, if its directory belongs to root, and no repository is on this machine.
 const NOBODY: u32 = 65534;
 
 /// Reason why a runner ended.
@@ -168,8 +168,9 @@ fn lock(config: &Config) -> Result<std::fs::File, RunnerError> {
     }
 }
 
-/// Continues as another user if this is root, since limits of processes do not bind root: as the owner of the data directory, or else as
-/// nobody, who then owns it. Does nothing for other users. Must be called before other threads start, because it changes only this one.
+/// Continues as another user if this is root, since limits of processes do not bind root: as the owner of the data directory, or else of the
+/// first repository of this machine, or else as nobody. That user then owns the data directory. Stays root if the repository is root's, which
+/// others often cannot read. Does nothing for other users. Must be called before other threads start, because it changes only this one.
 ///
 /// # Errors
 /// The user cannot be changed.
@@ -178,11 +179,16 @@ pub fn drop_root(config: &Config) -> Result<(), RunnerError> {
         return Ok(());
     }
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&config.data_dir)?;
-    let owner = std::fs::metadata(&config.data_dir)?;
-    let (user, group) = match owner.uid() {
-        0 => (NOBODY, NOBODY),
-        user => (user, owner.gid()),
+    let data = std::fs::metadata(&config.data_dir)?;
+    let local = config.repositories.values().find_map(Repository::local_path);
+    let (user, group) = match local.map(std::fs::metadata).transpose()? {
+        _ if data.uid() != 0 => (data.uid(), data.gid()),
+        Some(repository) => (repository.uid(), repository.gid()),
+        None => (NOBODY, NOBODY),
     };
+    if user == 0 {
+        return Ok(());
+    }
     chown(&config.data_dir, Some(user), Some(group))?;
     set_thread_groups(&[])
         .and_then(|()| set_thread_gid(Gid::from_raw(group)))

@@ -402,6 +402,13 @@ impl Sandbox {
                 path.display()
             )));
         }
+        // Such as a program in the home directory of root, if the runner does not stay root.
+        if let Err(error) = std::fs::File::open(&self.program) {
+            return Err(Failure::sandbox(format!(
+                "the runner's user cannot read {}: install it where all users can ({error})",
+                self.program.display()
+            )));
+        }
         std::fs::create_dir_all(self.places.copy())?;
         if let Some(mirror) = &self.places.mirror {
             std::fs::create_dir_all(mirror)?;
