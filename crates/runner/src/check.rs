@@ -122,10 +122,12 @@ async fn engine(config: &Config, sandbox: &Sandbox, name: &str) -> Result<String
         let mode = engine.mode.as_deref();
         opened = new_session(&mut peer, &work, &json!([]), mode).await.map(drop);
     }
+    let cause = if hello.is_err() { process.error().await } else { None };
     process.kill().await;
     let hello = hello.map_err(|error| {
+        let cause = cause.map(|cause| format!(" ({cause})")).unwrap_or_default();
         let text = format!(
-            "{error}: check that `{}` is installed in /usr or in paths",
+            "{error}{cause}: check that `{}` is installed in /usr or in paths",
             engine.command.join(" ")
         );
         Failure { message: text, ..error }

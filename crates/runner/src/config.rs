@@ -12,6 +12,8 @@ use reqwest::{
 };
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
+use crate::watchdog::Running;
+
 /// An invalid configuration; the message names the setting and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -286,6 +288,9 @@ pub struct Config {
     pub repositories: BTreeMap<String, Repository>,
     #[serde(default, rename = "engine")]
     pub engines: BTreeMap<String, Engine>,
+    /// Processes that run now.
+    #[serde(skip)]
+    pub(crate) running: Running,
     /// This program, which is started inside of the sandbox as `PROGRAM runner inside` and `PROGRAM acp`.
     #[serde(skip)]
     pub program: PathBuf,

@@ -34,7 +34,12 @@ impl Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Self::sandbox(format!("the runner failed: {error}"))
+        Self::sandbox(match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "the disk of the runner is full: make room there, and ask again".to_owned()
+            }
+            _ => format!("the runner failed: {error}"),
+        })
     }
 }
 

@@ -260,7 +260,7 @@ impl Mirror {
         arguments.extend(["--", &self.repository.url, "+refs/heads/*:refs/heads/*"]);
         let fetched = tokio::select! {
             fetched = self.remote(&arguments, REMOTE_MAX) => fetched,
-            shortage = machine::short(&self.path, machine::LEAST) => Err(Failure::sandbox(shortage)),
+            shortage = machine::short(&self.path, machine::LEAST) => Err(Failure::sandbox(shortage.to_string())),
         };
         if let Err(error) = fetched {
             self.remove_leftovers(Duration::ZERO);
@@ -359,7 +359,7 @@ impl Mirror {
     ) -> Result<Changes, Failure> {
         let changes = tokio::select! {
             changes = self.read_changes(base, patch, scratch, shown) => changes,
-            shortage = machine::short(scratch, machine::LEAST) => Err(Failure::agent(shortage)),
+            shortage = machine::short(scratch, machine::LEAST) => Err(Failure::agent(shortage.to_string())),
         };
         if changes.is_err() {
             // A short patch can lead to much, which would count as files of the next turn.

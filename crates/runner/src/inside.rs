@@ -4,7 +4,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs,
+    io::{self, Write},
     net::{Shutdown, TcpListener, TcpStream},
     os::unix::{fs::symlink, net::UnixStream},
     path::{Path, PathBuf},
@@ -152,15 +153,21 @@ pub fn run(limits: &str, command: &[String]) -> ExitCode {
     command.args(rest);
     if limits.door.is_none() {
         use std::os::unix::process::CommandExt;
-        let _error = command.exec();
-        return ExitCode::from(127);
+        return missing(program, &command.exec());
     }
     match command.status() {
         Ok(status) => {
             ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(137))
         }
-        Err(_) => ExitCode::from(127),
+        Err(error) => missing(program, &error),
     }
+}
+
+/// Names a program that cannot be started.
+fn missing(program: &str, error: &io::Error) -> ExitCode {
+    // The status has to be enough if nobody reads this.
+    let _ = writeln!(io::stderr(), "{program} cannot be started: {error}");
+    ExitCode::from(127)
 }
 
 /// Links the folders of skills into `skills` of a directory, and removes links to others. An earlier process can have put anything there.

@@ -32,6 +32,7 @@ mod session;
 mod shared;
 mod skills;
 mod turn;
+mod watchdog;
 
 use std::{
     collections::BTreeMap,

@@ -37,21 +37,38 @@ impl Machine {
     }
 
     /// What is short, compared with the least that must be free.
-    fn shortage(self, least: Self) -> Option<String> {
+    fn shortage(self, least: Self) -> Option<Shortage> {
         if self.disk < least.disk {
-            Some(format!("less than {} MiB of disk are free", least.disk >> 20))
+            Some(Shortage::Disk(least.disk >> 20))
         } else if self.files < least.files {
-            Some(format!("less than {} files can be created", least.files))
+            Some(Shortage::Files(least.files))
         } else if self.memory < least.memory {
-            Some(format!("less than {} MiB of memory are free", least.memory >> 20))
+            Some(Shortage::Memory(least.memory >> 20))
         } else {
             None
         }
     }
 }
 
+/// What a machine is short of, with the least that must be free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Shortage {
+    #[error("less than {0} MiB of disk are free")]
+    Disk(u64),
+    #[error("less than {0} files can be created")]
+    Files(u64),
+    #[error("less than {0} MiB of memory are free")]
+    Memory(u64),
+}
+
+/// Checks whether the disk of a directory is full, or about to be.
+pub(crate) fn is_disk_full(directory: &Path) -> bool {
+    let shortage = Machine::measure(directory).shortage(LEAST);
+    matches!(shortage, Some(Shortage::Disk(_) | Shortage::Files(_)))
+}
+
 /// Waits until the machine is short of something, and returns what it is.
-pub(crate) async fn short(directory: &Path, least: Machine) -> String {
+pub(crate) async fn short(directory: &Path, least: Machine) -> Shortage {
     loop {
         sleep(INTERVAL).await;
         if let Some(shortage) = Machine::measure(directory).shortage(least) {
@@ -85,7 +102,8 @@ mod tests {
             (Machine { files: 9, ..least }, Some("less than 10 files can be created")),
             (Machine { memory: 9, ..least }, Some("less than 2 MiB of memory are free")),
         ] {
-            assert_eq!(free.shortage(least).as_deref(), shortage);
+            let found = free.shortage(least).map(|shortage| shortage.to_string());
+            assert_eq!(found.as_deref(), shortage);
         }
         let text =
             "MemTotal: 9000 kB\nMemFree: 1 kB\nMemAvailable:    2048 kB\nSwapFree:  1024 kB\n";

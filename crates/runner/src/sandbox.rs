@@ -1,38 +1,38 @@
 //! Processes of a session: in a namespace of bubblewrap, or as they are (`none`), with limits and a watchdog.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
     process::Stdio,
-    str::SplitWhitespace,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::{
-    process::{Child, Command},
-    time::sleep,
+    io::AsyncReadExt,
+    process::{Child, ChildStderr, Command},
+    task::JoinHandle,
+    time::timeout,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     Owner,
-    config::{Config, SandboxKind},
+    config::{Config, Limits, SandboxKind},
     failure::{Failure, finish},
-    frames::Program,
+    frames::{Program, cut},
     inside::{DOOR_PORT, Limited},
-    machine::{self, Machine},
+    machine,
+    watchdog::{Running, Target, Watchdog, disk_of},
 };
 
 /// Directory of the skills' folders in the session's directory.
 pub(crate) const FOLDERS: &str = "skills";
 
-/// Maximum number of milliseconds until a process has stopped.
-const STOP_LOOKS: u32 = 50;
-const MEMORY_INTERVAL: Duration = Duration::from_secs(1);
-const DISK_INTERVAL: Duration = Duration::from_secs(10);
+/// Time in which a process ends after its streams, and its streams after it.
+const END_MAX: Duration = Duration::from_secs(1);
+const ERROR_BYTES_MAX: usize = 16 << 10;
 
 const UNAVAILABLE: &str = "bubblewrap cannot create a namespace here: run on the host, allow user namespaces, or set \
     sandbox = \"none\" if this machine holds nothing to protect";
@@ -100,7 +100,8 @@ pub(crate) struct Sandbox {
     kind: SandboxKind,
     program: PathBuf,
     paths: Vec<PathBuf>,
-    limits: crate::config::Limits,
+    limits: Limits,
+    running: Running,
     /// Maximum size of a file.
     file_mb: u64,
     pub(crate) places: Places,
@@ -130,6 +131,7 @@ impl Sandbox {
             program: config.program.clone(),
             paths: config.paths.clone(),
             limits: config.limits.clone(),
+            running: config.running.clone(),
             file_mb: config.limits.disk_mb,
             places,
         }
@@ -201,6 +203,9 @@ impl Sandbox {
             ("LANG", "C.UTF-8".to_owned()),
             ("GIT_TERMINAL_PROMPT", "0".to_owned()),
         ]);
+        if !contained {
+            all.insert("TMPDIR", self.places.session.join("tmp").display().to_string());
+        }
         let url = door.map(DoorAddress::url);
         if let Some(url) = &url {
             for name in ["https_proxy", "HTTPS_PROXY"] {
@@ -299,30 +304,31 @@ impl Sandbox {
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .kill_on_drop(true);
         let child = command.spawn()?;
         self.watch(child, owner)
     }
 
-    fn watch(&self, child: Child, owner: &Owner) -> io::Result<Contained> {
+    fn watch(&self, mut child: Child, owner: &Owner) -> io::Result<Contained> {
         let Some(id) = child.id() else { return Err(io::ErrorKind::NotFound.into()) };
         let target = Target { id, is_group: self.kind == SandboxKind::None };
         let stopped = Arc::new(OnceLock::new());
         let token = CancellationToken::new();
         let watchdog = Watchdog {
             target,
-            memory_mb: self.limits.memory_mb,
-            disk_mb: self.limits.disk_mb,
-            least: machine::LEAST,
+            limits: self.limits.clone(),
             session: self.places.session.clone(),
+            running: self.running.clone(),
+            least: machine::LEAST,
             stopped: stopped.clone(),
         };
         let ended = token.clone();
         owner.spawn(async move {
             ended.run_until_cancelled(watchdog.run()).await;
         });
-        Ok(Contained { child, target, stopped, _watching: token.drop_guard() })
+        let errors = child.stderr.take().map(|stream| owner.spawn(last_bytes(stream)));
+        Ok(Contained { child, target, stopped, errors, _watching: token.drop_guard() })
     }
 
     /// Runs a shell command, and returns its exit status with the duration.
@@ -340,7 +346,7 @@ impl Sandbox {
         let started = tokio::time::Instant::now();
         let child = command.spawn().map_err(|error| self.unavailable(&error))?;
         let mut contained = self.watch(child, owner)?;
-        let status = tokio::time::timeout(duration_max, contained.child.wait()).await;
+        let status = timeout(duration_max, contained.child.wait()).await;
         contained.kill().await;
         let code = match status {
             Ok(status) => status?.code().unwrap_or(137),
@@ -359,7 +365,6 @@ impl Sandbox {
         bytes_max: u64,
         owner: &Owner,
     ) -> Result<bool, Failure> {
-        use tokio::io::AsyncReadExt;
         let words = ["sh", "-c", script, "sh", argument].map(str::to_owned);
         let command = self.command(&words, &BTreeMap::new(), None);
         let mut contained = self.start(command, owner).map_err(|error| self.unavailable(&error))?;
@@ -374,13 +379,16 @@ impl Sandbox {
                 contained.child.wait().await.map(Some)
             }
         };
-        let status: io::Result<Option<_>> = tokio::time::timeout(self.limits.setup, reading)
+        let status: io::Result<Option<_>> = timeout(self.limits.setup, reading)
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         contained.kill().await;
         let Some(status) = status? else { return Ok(false) };
         if !status.success() {
-            let cause = contained.stopped().unwrap_or_else(|| "git failed in it".to_owned());
+            let cause = match contained.stopped() {
+                Some(reason) => reason,
+                None => contained.error().await.unwrap_or_else(|| "git failed in it".to_owned()),
+            };
             return Err(Failure::agent(format!("the changes of the copy cannot be read: {cause}")));
         }
         std::fs::write(to, bytes)?;
@@ -427,6 +435,14 @@ impl Sandbox {
         }
     }
 
+    /// Checks whether the session has filled its part of the disk, or all of it.
+    pub(crate) async fn is_full(&self) -> bool {
+        let session = &self.places.session;
+        let is_large =
+            disk_of(session).await.is_some_and(|bytes| bytes > self.limits.disk_mb << 20);
+        is_large || machine::is_disk_full(session)
+    }
+
     fn remedy(&self) -> &'static str {
         match self.kind {
             SandboxKind::Bubblewrap => UNAVAILABLE,
@@ -464,6 +480,8 @@ pub(crate) struct Contained {
     pub(crate) child: Child,
     target: Target,
     stopped: Arc<OnceLock<String>>,
+    /// The last of what it writes to its standard error.
+    errors: Option<JoinHandle<Vec<u8>>>,
     _watching: DropGuard,
 }
 
@@ -476,13 +494,48 @@ impl Contained {
         }
         // With the first process of its namespace, all others end.
         let _ = self.child.start_kill();
-        let _ = tokio::time::timeout(Duration::from_secs(10), self.child.wait()).await;
+        let _ = timeout(Duration::from_secs(10), self.child.wait()).await;
     }
 
     /// Reason why the watchdog ended the process.
     pub(crate) fn stopped(&self) -> Option<String> {
         self.stopped.get().cloned()
     }
+
+    /// Reason why a process that has ended by itself has failed: the error that it has written last, or its exit status. `None` if it runs,
+    /// or has not failed.
+    pub(crate) async fn error(&mut self) -> Option<String> {
+        let status = timeout(END_MAX, self.child.wait()).await.ok()?.ok()?;
+        if status.success() {
+            return None;
+        }
+        let text = match self.errors.take() {
+            Some(errors) => timeout(END_MAX, errors).await.ok().and_then(Result::ok),
+            None => None,
+        };
+        let text = text.unwrap_or_default();
+        Some(last_error(&String::from_utf8_lossy(&text)).unwrap_or_else(|| status.to_string()))
+    }
+}
+
+/// The last line that names an error, or else the last one: programs print a trace and their version after it.
+fn last_error(text: &str) -> Option<String> {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let last = lines.clone().next_back();
+    let error = lines.rfind(|line| line.to_ascii_lowercase().contains("error"));
+    error.or(last).map(|line| cut(line, 300).to_owned())
+}
+
+/// The last bytes of a stream.
+async fn last_bytes(mut stream: ChildStderr) -> Vec<u8> {
+    let mut last = Vec::new();
+    let mut part = [0; 4096];
+    // An error is an end, too.
+    while let Ok(count @ 1..) = stream.read(&mut part).await {
+        last.extend_from_slice(&part[..count]);
+        last.drain(..last.len().saturating_sub(ERROR_BYTES_MAX));
+    }
+    last
 }
 
 impl Drop for Contained {
@@ -493,169 +546,9 @@ impl Drop for Contained {
     }
 }
 
-/// A process, or the group that it leads.
-#[derive(Clone, Copy)]
-struct Target {
-    id: u32,
-    is_group: bool,
-}
-
-impl Target {
-    fn kill(self) {
-        let Some(pid) = i32::try_from(self.id).ok().and_then(Pid::from_raw) else { return };
-        // All of them may have ended.
-        if self.is_group {
-            let _ = kill_process_group(pid, Signal::KILL);
-            return;
-        }
-        // A namespace that bubblewrap has just begun does not end with it. Once it has stopped, it begins none.
-        let _ = kill_process(pid, Signal::STOP);
-        for _ in 0..STOP_LOOKS {
-            let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id));
-            let stat = stat.unwrap_or_default();
-            let state = fields_of(&stat).and_then(|mut fields| fields.next());
-            if !matches!(state, Some("R" | "S" | "D")) {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let children = children_by_parent().remove(&self.id);
-        for child in children.into_iter().flatten().filter_map(|id| i32::try_from(id).ok()) {
-            let _ = Pid::from_raw(child).map(|child| kill_process(child, Signal::KILL));
-        }
-        let _ = kill_process(pid, Signal::KILL);
-    }
-}
-
-struct Watchdog {
-    target: Target,
-    memory_mb: u64,
-    disk_mb: u64,
-    least: Machine,
-    session: PathBuf,
-    stopped: Arc<OnceLock<String>>,
-}
-
-impl Watchdog {
-    async fn run(self) {
-        // Measuring the disk can take long, and memory does not wait for it.
-        let reason = tokio::select! {
-            reason = self.watch_memory() => reason,
-            reason = self.watch_disk() => reason,
-            // A turn can take more than is counted: files without a name, and memory without a process.
-            reason = machine::short(&self.session, self.least) => reason,
-        };
-        let _ = self.stopped.set(reason);
-        self.target.kill();
-    }
-
-    async fn watch_memory(&self) -> String {
-        loop {
-            sleep(MEMORY_INTERVAL).await;
-            if memory_of(self.target.id) > self.memory_mb << 20 {
-                return format!("more than {} MiB of memory", self.memory_mb);
-            }
-        }
-    }
-
-    async fn watch_disk(&self) -> String {
-        loop {
-            sleep(DISK_INTERVAL).await;
-            // A directory that cannot be measured is not below the limit.
-            if disk_of(&self.session).await.is_none_or(|bytes| bytes > self.disk_mb << 20) {
-                return format!("more than {} MiB of disk", self.disk_mb);
-            }
-        }
-    }
-}
-
-/// Fields of `/proc/PID/stat` after the name: the state, the parent, and others.
-fn fields_of(stat: &str) -> Option<SplitWhitespace<'_>> {
-    // The name, in parentheses, can hold anything.
-    Some(stat.rsplit_once(')')?.1.split_whitespace())
-}
-
-fn children_by_parent() -> HashMap<u32, Vec<u32>> {
-    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
-            continue;
-        };
-        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        let parent = fields_of(&stat).and_then(|mut fields| fields.nth(1)?.parse().ok());
-        if let Some(parent) = parent {
-            children.entry(parent).or_default().push(id);
-        }
-    }
-    children
-}
-
-/// Memory of a process and its descendants in bytes, with page tables, and without the pages of programs.
-fn memory_of(root: u32) -> u64 {
-    let mut children = children_by_parent();
-    let mut all = vec![root];
-    let mut bytes = 0;
-    while let Some(id) = all.pop() {
-        all.extend(children.remove(&id).into_iter().flatten());
-        let Ok(status) = std::fs::read_to_string(format!("/proc/{id}/status")) else { continue };
-        for line in status.lines() {
-            if let Some((name, value)) = line.split_once(':')
-                && matches!(name, "RssAnon" | "RssShmem" | "VmSwap" | "VmPTE")
-            {
-                let kilobytes = value.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0);
-                bytes += kilobytes << 10;
-            }
-        }
-    }
-    bytes
-}
-
-/// Size of a session's files in bytes.
-async fn disk_of(session: &Path) -> Option<u64> {
-    for _ in 0..2 {
-        let mut command = Command::new("du");
-        command.args(["-skx", "--"]).arg(session).env("LC_ALL", "C");
-        let ended = finish(command, Duration::from_mins(1), 4096).await.ok()?;
-        if !ended.stderr.contains("Permission denied") {
-            let text = String::from_utf8_lossy(&ended.stdout).into_owned();
-            return Some(text.split_whitespace().next()?.parse::<u64>().ok()? << 10);
-        }
-        // Directories without permissions hide their size.
-        let mut command = Command::new("chmod");
-        command.args(["-R", "u+rwX", "--"]).arg(session);
-        finish(command, Duration::from_mins(1), 0).await.ok()?;
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn memory_of_a_process_is_counted_with_its_children() {
-        let own = memory_of(std::process::id());
-        assert!(own > 100 << 10, "{own}");
-        assert_eq!(memory_of(u32::MAX), 0);
-    }
-
-    #[tokio::test]
-    async fn a_process_is_stopped_before_the_machine_has_nothing_left() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut child = Command::new("sleep").arg("300").kill_on_drop(true).spawn().unwrap();
-        let stopped = Arc::new(OnceLock::new());
-        let watchdog = Watchdog {
-            target: Target { id: child.id().unwrap(), is_group: false },
-            memory_mb: 1 << 20,
-            disk_mb: 1 << 20,
-            least: Machine { disk: u64::MAX, files: 0, memory: 0 },
-            session: directory.path().to_owned(),
-            stopped: stopped.clone(),
-        };
-        watchdog.run().await;
-        assert!(stopped.get().unwrap().ends_with("MiB of disk are free"));
-        assert!(!child.wait().await.unwrap().success());
-    }
 
     #[test]
     fn links_of_agents_are_not_in_the_way_of_mounts() {
@@ -681,6 +574,14 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_error_of_a_program_is_the_last_one_that_it_names() {
+        let node = "node:internal/modules:1228\n  throw err;\n\nError: Cannot find module 'x'\n    at y\n\nNode.js v22.11.0\n";
+        assert_eq!(last_error(node).as_deref(), Some("Error: Cannot find module 'x'"));
+        assert_eq!(last_error("no license\n\n").as_deref(), Some("no license"));
+        assert_eq!(last_error(" \n"), None);
+    }
+
     #[tokio::test]
     async fn directories_are_not_mounted_into_the_copy() {
         let directory = tempfile::tempdir().unwrap();
@@ -691,47 +592,5 @@ mod tests {
         let places = Places { session: directory.path().join("check"), mirror: None };
         let error = Sandbox::new(&config, places).check().await.unwrap_err();
         assert!(error.message.starts_with("/work/tools is below /work"), "{}", error.message);
-    }
-
-    #[tokio::test]
-    async fn hidden_directories_count_as_disk() {
-        use std::os::unix::fs::PermissionsExt;
-        let directory = tempfile::tempdir().unwrap();
-        let hidden = directory.path().join("hidden");
-        std::fs::create_dir(&hidden).unwrap();
-        std::fs::write(hidden.join("file"), vec![1; 1 << 20]).unwrap();
-        std::fs::set_permissions(&hidden, PermissionsExt::from_mode(0o000)).unwrap();
-        assert!(disk_of(directory.path()).await.unwrap() >= 1 << 20);
-        crate::git::remove(&hidden).await.unwrap();
-        assert!(!hidden.exists());
-    }
-
-    #[test]
-    fn a_namespace_that_begins_ends_with_bubblewrap() {
-        let directory = tempfile::tempdir().unwrap();
-        let mark = directory.path().display().to_string();
-        let arguments = "--unshare-user --unshare-all --disable-userns --die-with-parent --ro-bind / / --proc /proc --dev /dev --bind";
-        let bubblewrap = |words: &[&str]| {
-            let mut command = std::process::Command::new("bwrap");
-            command.args(arguments.split(' ')).args([&mark, "/tmp"]).args(words);
-            command.stdin(Stdio::null()).stderr(Stdio::null()).spawn()
-        };
-        let can_begin = bubblewrap(&["true"]).and_then(|mut child| child.wait());
-        if !can_begin.is_ok_and(|status| status.success()) {
-            return;
-        }
-        for n in 0..100 {
-            let mut child = bubblewrap(&["sleep", "100"]).unwrap();
-            std::thread::sleep(Duration::from_micros(n * 150));
-            Target { id: child.id(), is_group: false }.kill();
-            child.wait().unwrap();
-        }
-        // Killed processes can take a moment to end.
-        std::thread::sleep(Duration::from_millis(500));
-        let entries = std::fs::read_dir("/proc").unwrap().flatten();
-        let arguments =
-            entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
-        let left = arguments.filter(|bytes| String::from_utf8_lossy(bytes).contains(&mark));
-        assert_eq!(left.count(), 0);
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     config::SandboxKind,
     door::{Door, Ways},
     failure::{Failure, finish},
-    frames::{Command, Event, FailureCode, is_id},
+    frames::{CheckState, Command, Event, FailureCode, is_id},
     git::{self, CHECKOUT, Mirror, PATCH_BYTES_MAX},
     journal::State,
     sandbox::{FOLDERS, Places, Sandbox},
@@ -316,7 +316,29 @@ async fn work(
     let mirror = mirror(shared, state)?;
     let sandbox = sandbox(shared, session, mirror);
     sandbox.places.create()?;
-    Turn::new(shared, session, mirror, &sandbox, prompt)?.run().await
+    let ended = Turn::new(shared, session, mirror, &sandbox, prompt)?.run().await;
+    clean(session, &sandbox, &ended).await;
+    ended
+}
+
+/// Deletes what a turn has left for nobody. If it has filled the disk, the copy goes, too: the next turn begins with the last changes.
+async fn clean(session: &Session, sandbox: &Sandbox, ended: &Result<Event, Failure>) {
+    for name in ["tmp", "shm"] {
+        delete_directory(session, name).await;
+    }
+    for name in ["changes", "index"] {
+        delete(&session.directory.join("scratch").join(name));
+    }
+    let is_good =
+        matches!(ended, Ok(Event::Done { check, .. }) if check.state != CheckState::Failed);
+    if !is_good && sandbox.is_full().await {
+        tracing::warn!(session.id, "a turn has filled the disk: its copy is deleted");
+        for name in ["copy", "home"] {
+            delete_directory(session, name).await;
+        }
+    }
+    // The next turn tries again.
+    let _ = sandbox.places.create();
 }
 
 /// Pushes what people saw: the tree of the last turn, on its base or on our last commit.

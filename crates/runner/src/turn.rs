@@ -65,6 +65,8 @@ pub(crate) struct Turn<'a> {
     state: State,
     record: Record,
     deadline: Instant,
+    /// Error of the last process.
+    error: Option<String>,
 }
 
 /// End of one process.
@@ -118,6 +120,7 @@ impl<'a> Turn<'a> {
             state: session.state(),
             record,
             deadline,
+            error: None,
         })
     }
 
@@ -190,7 +193,9 @@ impl<'a> Turn<'a> {
             } else {
                 self.state.attempts += 1;
                 if self.state.attempts > ATTEMPTS_MAX {
-                    let message = "The agent was lost three times";
+                    let error = self.error.take().map(|error| format!(" ({error})"));
+                    let message =
+                        format!("The agent was lost three times{}", error.unwrap_or_default());
                     return Err(Failure::new(FailureCode::WorkerLost, message));
                 }
             }
@@ -365,13 +370,31 @@ impl<'a> Turn<'a> {
             }
             Err(error) => Err(Failure::agent(format!("{name} did not start: {}", error.message))),
         };
+        let error = match &end {
+            Ok(End::Lost) => process.error().await,
+            Err(failure) if failure.code == FailureCode::AgentFailed => process.error().await,
+            _ => None,
+        };
         process.kill().await;
-        self.ended(&process, end)
+        self.ended(&process, end, error)
     }
 
-    /// Explains an end by the watchdog, if it was one.
-    fn ended(&mut self, process: &Contained, end: Result<End, Failure>) -> Result<End, Failure> {
-        let Some(reason) = process.stopped() else { return end };
+    /// Explains an end by the watchdog, or by an error of the agent's program.
+    fn ended(
+        &mut self,
+        process: &Contained,
+        end: Result<End, Failure>,
+        error: Option<String>,
+    ) -> Result<End, Failure> {
+        let Some(reason) = process.stopped() else {
+            self.error.clone_from(&error);
+            return match (end, error) {
+                (Err(failure), Some(error)) => {
+                    Err(Failure { message: format!("{} ({error})", failure.message), ..failure })
+                }
+                (end, _) => end,
+            };
+        };
         let message = format!("Stopped: {reason}");
         self.record.add_step(&message);
         match end {
@@ -599,7 +622,7 @@ impl<'a> Turn<'a> {
             let notes = vec![TOO_LARGE.to_owned()];
             Ok(Changes { too_large: true, notes, ..Changes::default() })
         };
-        let changes = tokio::select! {
+        let mut changes = tokio::select! {
             changes = reading => changes?,
             // A filter of the agent can wait without end.
             () = self.late() => {
@@ -619,6 +642,9 @@ impl<'a> Turn<'a> {
             () = self.session.canceled(Some(&self.prompt.task)) => return Ok((changes, none)),
             ended = self.sandbox.shell(script, &env, None, duration_max, owner) => ended?,
         };
+        if let Some(reason) = &ended.stopped {
+            changes.notes.push(format!("The check was stopped: {reason}"));
+        }
         let state = if ended.code == 0 { CheckState::Passed } else { CheckState::Failed };
         Ok((changes, Check { state, ms: ended.ms }))
     }

@@ -500,6 +500,8 @@ async fn lies_of_an_agent_change_nothing() {
 async fn an_agent_that_does_not_begin_fails_with_its_reason() {
     for (script, reason) in [
         ("read line", "ended before it was ready"),
+        ("read line; echo 'Error: no key' >&2; echo v1 >&2; exit 3", "ready (Error: no key)"),
+        ("exec no-such-agent", "no-such-agent"),
         // It sends each message back.
         ("cat", "initialize is not offered"),
         (
@@ -675,6 +677,42 @@ async fn a_lost_copy_continues_with_the_last_changes() {
     let second = connection.until("done").await.pop().unwrap();
     assert_eq!(first["tree"], second["tree"]);
     assert!(server.file("log?task_id=task_2").contains("kept"));
+}
+
+#[tokio::test]
+async fn a_turn_that_fills_the_disk_does_not_stop_the_next_one() {
+    let mut server = Server::start().await;
+    let more = "sandbox = 'none'\nlimits = {disk_mb = 2, turn = '3s'}\n[repository.api]";
+    let setup = Setup::new(&server, more);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    connection.prompt(2, "task_1", "sh echo kept > a.txt").await;
+    let first = connection.until("done").await.pop().unwrap();
+    let fill = "sh for n in 1 2 3 4; do head -c 1000000 /dev/zero > big$n; done\nhang";
+    connection.prompt(3, "task_2", fill).await;
+    connection.until("failed").await;
+    connection.prompt(4, "task_3", "sh cat a.txt").await;
+    let last = connection.until("done").await.pop().unwrap();
+    assert_eq!((&first["tree"], &first["files"]), (&last["tree"], &last["files"]));
+    assert!(server.file("log?task_id=task_3").contains("kept"));
+}
+
+#[tokio::test]
+async fn a_turn_leaves_no_temporary_files() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    connection.prompt(2, "task_1", "sh echo x > a.txt; echo x > $TMPDIR/left").await;
+    let done = connection.until("done").await.pop().unwrap();
+    assert_eq!(done["file_count"], 1);
+    let session = setup.path().join("data/sessions/code_1");
+    assert_eq!(std::fs::read_dir(session.join("tmp")).unwrap().count(), 0);
+    for name in ["changes", "index"] {
+        assert!(!session.join("scratch").join(name).exists(), "{name}");
+    }
 }
 
 #[tokio::test]
