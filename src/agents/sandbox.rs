@@ -59,6 +59,12 @@ pub struct SandboxLimits {
 }
 
 impl SandboxLimits {
+    /// Number of whole processors, at least 1.
+    pub fn processors(&self) -> usize {
+        let fits = |count: &u8| f64::from(*count) <= self.cpu_max;
+        (1..=64).rev().find(fits).unwrap_or(1).into()
+    }
+
     /// Combines both policies: the stricter value of each field, and the image of `other`.
     #[must_use]
     pub fn within(&self, other: &Self) -> Self {

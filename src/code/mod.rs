@@ -60,6 +60,6 @@ pub use sessions::{
     CodeSession, SessionFilter, SessionState, get_session, list_sessions, workspace_of_session,
 };
 pub use texts::{TextOwner, compress, find as find_text, find_pushed, restore};
-pub use turns::{Choice, TurnPlace, TurnPrompt, begin, choose, messages_after};
+pub use turns::{Choice, TurnPlace, TurnPrompt, begin, choose, end_over_budget, messages_after};
 pub use uploads::{check_session, check_text, check_turn, put_text};
 pub use watch::{close_session, close_unused, end_due, forget_thread};

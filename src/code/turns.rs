@@ -1,6 +1,6 @@
 //! Turns: the repository on which a reply works, the beginning of a turn, and its end without a result.
 
-use openvibe_runner::Command;
+use openvibe_runner::{Command, TurnLimits};
 
 use super::{
     commands, forget, push, question,
@@ -10,20 +10,26 @@ use super::{
     texts::{self, TextOwner},
 };
 use crate::{
-    agents::profiles::{self, Coding},
+    agents::{
+        policy,
+        profiles::{self, Coding},
+        sandbox::{self, Filesystem, Network},
+    },
     chat::{
         post::{self, NoticeTarget},
         remove,
     },
-    db::{Conn, DbError, Json, now},
+    db::{Conn, Db, DbError, Json, dialect::lock_workspace, now},
     ids::{
         AgentId, ChannelId, CodeSessionId, MessageId, RepositoryId, RunnerId, TaskId, WorkspaceId,
     },
     realtime::hub::Conversation,
     tasks::{
-        FailCode, Lease, LeaseLost, Task, TaskError, TaskStatus,
+        FailCode, Lease, LeaseLost, Task, TaskError, TaskStatus, TaskTarget,
         actions::{ActionSource, TaintKind},
         attempts::{self, AttemptError, AttemptOutcome},
+        budgets::OverBudget,
+        costs::{self, CostReader},
         notice_text, queue,
         steers::STEERS_MAX,
     },
@@ -38,6 +44,8 @@ pub struct TurnPlace {
     pub engine: String,
     /// Sequence number of the newest message that the agent has received in its session; 0 for a new session.
     pub read_seq: i64,
+    /// Task with whose prompt the agent has received it.
+    pub last_task: Option<TaskId>,
 }
 
 /// The way in which a reply is written.
@@ -131,16 +139,37 @@ pub async fn choose(c: &mut Conn, task: &Task, coding: &Coding) -> Result<Choice
     let conversation = target.conversation();
     let session = sessions::find_of(c, conversation, target.agent, repository.id).await?;
     let session = session.filter(Row::is_open);
-    let engine = session.as_ref().map(|session| session.engine.clone());
-    let Some(engine) = engine.or_else(|| repository.engine(coding)) else {
+    let Some(engine) = repository.engine(coding) else {
         // A runner without an engine cannot work.
         return Ok(Choice::Chat);
     };
+    let read_seq = session.as_ref().map_or(0, |session| session.read_seq);
+    let last_task = match session {
+        Some(session) => last_received(c, session.id, read_seq).await?,
+        None => None,
+    };
     Ok(Choice::Work(Box::new(TurnPlace {
-        read_seq: session.map_or(0, |session| session.read_seq),
-        engine,
         repository,
+        engine,
+        read_seq,
+        last_task,
     })))
+}
+
+/// The newest turn of a session whose prompt its agent has received.
+async fn last_received(
+    c: &mut Conn,
+    session: CodeSessionId,
+    read_seq: i64,
+) -> Result<Option<TaskId>, DbError> {
+    let row: Option<(TaskId,)> = c
+        .q("select x.task_id from code_turns x join tasks t on t.id = x.task_id join messages m on m.id = t.trigger_message_id \
+            where x.session_id = $1 and m.seq = $2 order by x.task_id desc limit 1")
+        .bind(session)
+        .bind(read_seq)
+        .opt()
+        .await?;
+    Ok(row.map(|(task,)| task))
 }
 
 /// Messages of a conversation after a sequence number, for the part of a prompt that is new; without those that an agent has read as
@@ -237,6 +266,7 @@ pub async fn begin(
         key: String::new(),
         text,
         full,
+        limits: limits_of(c, task.workspace_id, lease.target).await?,
     };
     let n = commands::insert(c, session, Some(task.id), &command).await?;
     c.q("insert into task_keys (task_id, session_id, prompt_n, is_begun, plan, reported_cost_usd, created_at) \
@@ -265,6 +295,28 @@ pub async fn begin(
     Ok(())
 }
 
+/// Limits of the sandbox policies of an agent and of its workspace; `None` if neither has one.
+async fn limits_of(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    target: TaskTarget,
+) -> Result<Option<TurnLimits>, DbError> {
+    let agent = profiles::find_resolved(c, target.agent, target.agent_version).await?;
+    let own = agent.and_then(|agent| agent.profile.sandbox_policy_id);
+    let required = policy::find(c, workspace).await?.sandbox_policy_id;
+    let limits = sandbox::effective(c, workspace, own.as_deref(), required).await?;
+    Ok(limits.map(|limits| TurnLimits {
+        seconds: limits.timeout_s_max.into(),
+        memory_mb: limits.memory_mb_max.into(),
+        cpu: limits.processors(),
+        writes: limits.filesystem == Filesystem::ReadWrite,
+        hosts: match limits.network {
+            Network::Full => None,
+            Network::None | Network::Allowlist => Some(limits.allowed_hosts),
+        },
+    }))
+}
+
 /// Label of an engine in metrics: names that operators make up are not labels.
 pub(super) fn engine_label(engine: &str) -> &'static str {
     let known = ["builtin", "claude", "codex", "gemini", "opencode"];
@@ -274,7 +326,8 @@ pub(super) fn engine_label(engine: &str) -> &'static str {
         .unwrap_or("other")
 }
 
-/// The session of a turn, which is opened if the runner has no copy for it. Returns whether the agent begins without a session of its own.
+/// The session of a turn, which is opened if the runner has no copy for it, or if another engine works from now on. Returns whether the agent
+/// begins without a session of its own.
 async fn open(
     c: &mut Conn,
     task: &Task,
@@ -287,6 +340,7 @@ async fn open(
     if let Some(row) = &known
         && row.is_open()
         && row.base_commit.is_some()
+        && row.engine == place.engine
     {
         sessions::set_state(c, row.id, SessionState::Working).await?;
         return Ok((row.id, false));
@@ -303,18 +357,20 @@ async fn open(
         None => insert_session(c, task, lease, place).await?,
     };
     let patch = texts::find(c, id, TextOwner::Patch(id)).await?.is_some();
+    let (last_event,): (i64,) = c
+        .q("update code_sessions set state = $2 where id = $1 returning last_event")
+        .bind(id)
+        .bind(SessionState::Preparing)
+        .one()
+        .await?;
     let command = Command::Open {
         repository: repository.name.clone(),
         number: u64::try_from(number).unwrap_or_default(),
         engine: place.engine.clone(),
         patch,
+        last_event: u64::try_from(last_event).unwrap_or_default(),
     };
     commands::insert(c, id, None, &command).await?;
-    c.q("update code_sessions set state = $2 where id = $1")
-        .bind(id)
-        .bind(SessionState::Preparing)
-        .run()
-        .await?;
     sessions::announce(c, id).await?;
     Ok((id, true))
 }
@@ -568,6 +624,31 @@ pub(super) async fn fail(
         Some(turn) => end(c, turn, Told::Cancel).await,
         None => Ok(()),
     }
+}
+
+/// Fails a turn whose call of a model a budget does not allow.
+///
+/// # Errors
+/// Only database errors.
+pub async fn end_over_budget(
+    db: &Db,
+    workspace: WorkspaceId,
+    task: TaskId,
+    over: OverBudget,
+) -> Result<(), DbError> {
+    db.write(workspace.0, async move |c: &mut Conn| {
+        lock_workspace(c, workspace.0).await?;
+        let found = queue::find_task(c, task).await?;
+        let Some(target) = found.as_ref().and_then(Task::target) else {
+            return Ok(());
+        };
+        let name = profiles::shown_name(c, target.agent).await?;
+        // The notice is visible to everyone in the conversation.
+        let shows_costs = costs::are_visible(c, workspace, CostReader::Other).await?;
+        let text = over.notice(&name, shows_costs);
+        fail(c, task, FailCode::BudgetExceeded, Some(&text)).await
+    })
+    .await
 }
 
 /// Fails all turns of a runner that is about to be deleted.

@@ -22,7 +22,7 @@ use crate::{
     agents::{
         derived::{self, Change, DELETED, REWRITTEN, SourceId},
         segments,
-        system::SystemPartName,
+        system::{System, SystemPartName},
     },
     chat::messages::AuthorKind,
     db::{
@@ -927,6 +927,26 @@ pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<Sent>, DbError> {
         parts: rows.into_iter().filter_map(Row::part).collect(),
         attempts,
     }))
+}
+
+/// Parts of a system text that a task was not sent; all of them if its prompt is no longer stored.
+pub async fn changed_parts<'a>(
+    c: &mut Conn,
+    task: Option<TaskId>,
+    system: &'a System,
+) -> Result<Vec<&'a str>, DbError> {
+    let sent: Vec<(Option<String>,)> = c
+        .q(
+            "select t.text from context_parts p join context_texts t on t.id = p.text_id \
+            where p.task_id = $1 and p.role = $2 and t.hash is not null order by p.position",
+        )
+        .bind(task)
+        .bind(SYSTEM_ROLE)
+        .all()
+        .await?;
+    let is_known = |text: &str| sent.iter().any(|(sent,)| sent.as_deref() == Some(text));
+    let texts = system.parts.iter().map(|part| part.text.as_str());
+    Ok(texts.filter(|text| !is_known(text)).collect())
 }
 
 /// Anonymizes the requester in the record of their task: replaces their ID with `alias`, and their name with `nobody`.

@@ -29,6 +29,7 @@ use super::{
 };
 use crate::{
     agents::profiles::MAX_OUTPUT_TOKENS_DEFAULT,
+    code,
     db::{Conn, DbError, now},
     failpoint,
     ids::TaskId,
@@ -833,7 +834,13 @@ impl Job {
                     drop(place);
                     tokio::time::sleep(budgets::RESERVED_EVERY).await;
                 }
-                Err(over) => return Err(ResponseError::OverBudget(over)),
+                Err(over) => {
+                    if let Some(turn) = self.plan.caller.turn {
+                        let workspace = self.plan.workspace;
+                        code::end_over_budget(&service.db, workspace, turn, over.clone()).await?;
+                    }
+                    return Err(ResponseError::OverBudget(over));
+                }
             }
         }
     }
@@ -849,7 +856,11 @@ impl Job {
             }),
             purpose: Purpose::Response,
             user: self.plan.caller.user,
-            agent: self.plan.agent.map(|(agent, _)| agent),
+            agent: self
+                .plan
+                .agent
+                .map(|(agent, _)| agent)
+                .or(self.plan.turn_agent),
             model: self.plan.request.model.clone(),
             prompt_tokens: self.plan.prompt_tokens,
             output_tokens_max: self.output_tokens_max().await,

@@ -33,7 +33,7 @@ use crate::{
     model::{ChatRequest, PictureUse, RequiredFormat, ToolChoice, VendorMembers, estimate_tokens},
     replies::briefing::{ApiCall, Briefing},
     responses::form::{RESULTS, Truncation, output_tokens},
-    tasks::queue::{Tenancy, tenancy},
+    tasks::queue::{Tenancy, find_task, tenancy},
 };
 
 /// Default retention of responses in days.
@@ -68,6 +68,8 @@ pub struct Plan {
     pub(super) caller: Caller,
     pub(super) tenancy: Tenancy,
     pub(super) agent: Option<(AgentId, i64)>,
+    /// Agent of the turn on a runner that makes the call, which counts for its budgets.
+    pub(super) turn_agent: Option<AgentId>,
     pub(super) request: ChatRequest,
     pub(super) wish: Wish,
     /// Estimated number of tokens.
@@ -298,6 +300,10 @@ impl ResponsesService {
         let tenancy = tenancy(&mut c).await?;
         let policy = policy::find(&mut c, actor.workspace).await?;
         let is_turn = member.caller.turn.is_some();
+        let turn = match member.caller.turn {
+            Some(turn) => find_task(&mut c, turn).await?,
+            None => None,
+        };
         if asked.is_none() && !policy.bare_model && !is_turn {
             return Err(ResponseError::BareModelOff);
         }
@@ -451,6 +457,7 @@ impl ResponsesService {
             caller: member.caller.clone(),
             tenancy,
             agent,
+            turn_agent: turn.and_then(|turn| turn.agent_id),
             wish,
             prompt_tokens,
             settings: settings(form, &parsed),

@@ -420,6 +420,8 @@ async fn a_closed_session_keeps_its_patch_for_a_new_copy() {
         (&open["session"], &open["patch"]),
         (&json!(turn.session), &json!(true))
     );
+    // A runner that has forgotten the session continues its events.
+    assert_eq!(open["last_event"], 2);
     let patch = turn.runner.patch(&turn.session).await;
     assert_eq!(patch, Ok((4, "diff".to_owned())));
     let (_, key) = new_runner(&turn.t.ada, "build-2").await;

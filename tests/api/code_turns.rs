@@ -510,6 +510,90 @@ async fn a_later_turn_goes_on_in_the_same_copy_with_what_is_new() {
     }
 }
 
+/// Changes the profile of Coder.
+async fn change_coder(admin: &Person, change: Value) {
+    let path = format!("/v1/agents/{}", id(&admin.agent("coder").await));
+    let version = format!("\"{}\"", number(&admin.get(&path).await.ok(), "/version"));
+    admin.patch_if(&path, &version, change).await.ok();
+}
+
+#[tokio::test]
+async fn a_later_turn_has_the_instructions_that_have_changed() {
+    let mut turn = started().await;
+    turn.finish(0).await;
+    let change = json!({"instructions": "Answer in French."});
+    change_coder(&turn.t.ada, change).await;
+    for (is_new, words) in [(true, "rename it"), (false, "test it")] {
+        let ask = format!("@coder {words}");
+        turn.task = turn.t.ada.ask(&turn.thread, &ask).await;
+        let new = text(&turn.runner.command("prompt").await, "/text");
+        assert_eq!(new.contains("Answer in French."), is_new, "{new}");
+        assert!(new.ends_with(words) && !new.contains("You are Coder"));
+        turn.finish(0).await;
+    }
+}
+
+#[tokio::test]
+async fn a_later_turn_uses_the_engine_that_is_chosen_now() {
+    let mut turn = started().await;
+    turn.finish(0).await;
+    let repositories = turn.t.ada.get("/v1/repositories").await.ok();
+    let path = format!("/v1/repositories/{}", id(&repositories["data"][0]));
+    let change = json!({"engine": "claude"});
+    turn.t.ada.patch(&path, change).await.ok();
+    turn.t.ada.ask(&turn.thread, "@coder rename it").await;
+    let open = turn.runner.command("open").await;
+    assert_eq!(
+        (&open["session"], &open["engine"]),
+        (&json!(turn.session), &json!("claude"))
+    );
+    let prompt = turn.runner.command("prompt").await;
+    assert!(text(&prompt, "/text").contains("You are Coder"));
+    assert_eq!(turn.session().await["engine"], "claude");
+}
+
+#[tokio::test]
+async fn a_turn_has_the_limits_of_the_sandbox_policy() {
+    let mut turn = started().await;
+    assert_eq!(turn.prompt["limits"], Value::Null);
+    turn.finish(0).await;
+    let policy = json!({"name": "small", "image": "python:3.13-slim", "cpu_max": 1.5, "memory_mb_max": 256,
+        "network": "allowlist", "allowed_hosts": ["a.example"], "timeout_s_max": 30, "filesystem": "read_only"});
+    let policy = turn
+        .t
+        .ada
+        .post("/v1/sandbox-policies", policy)
+        .await
+        .is(201);
+    let change = json!({"sandbox_policy_id": id(&policy)});
+    change_coder(&turn.t.ada, change).await;
+    turn.t.ada.ask(&turn.thread, "@coder rename it").await;
+    let prompt = turn.runner.command("prompt").await;
+    assert_eq!(
+        prompt["limits"],
+        json!({"seconds": 30, "memory_mb": 256, "cpu": 1, "writes": false, "hosts": ["a.example"]})
+    );
+}
+
+#[tokio::test]
+async fn a_turn_whose_calls_a_budget_does_not_allow_fails_with_the_reason() {
+    let mut turn = started().await;
+    let coder = id(&turn.t.ada.agent("coder").await);
+    // The calls count for the agent of the turn.
+    let budgets = json!({"data": [{"scope": "agent", "subject_id": coder, "period": "day", "limit_tokens": 1}]});
+    turn.t.ada.put("/v1/budgets", budgets).await.is(200);
+    let program = turn.t.ada.with_key(&text(&turn.prompt, "/key"));
+    let call = json!({"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]});
+    let refused = program.post("/v1/chat/completions", call).await;
+    assert_eq!(refused.refused(429), "insufficient_quota");
+    let (ended, code) = turn.t.ada.failed(&turn.task).await;
+    assert_eq!(code, "budget_exceeded");
+    let message = text(&ended, "/error/message");
+    assert!(message.contains("the agent has used its"), "{message}");
+    let cancel = turn.runner.command("cancel").await;
+    assert_eq!(cancel["task"], json!(turn.task));
+}
+
 #[tokio::test]
 async fn a_turn_after_one_that_the_runner_did_not_receive_has_its_messages() {
     let mut turn = started().await;
@@ -585,11 +669,7 @@ async fn an_agent_of_someone_who_must_not_start_work_replies_without_the_reposit
 #[tokio::test]
 async fn the_cost_that_an_agent_reports_ends_its_turn_at_its_limit() {
     let t = team().await;
-    let path = format!("/v1/agents/{}", id(&t.ada.agent("coder").await));
-    let coder = t.ada.get(&path).await.ok();
-    let version = format!("\"{}\"", number(&coder, "/version"));
-    let change = json!({"coding": {"usd_max": 2.0}});
-    t.ada.patch_if(&path, &version, change).await.ok();
+    change_coder(&t.ada, json!({"coding": {"usd_max": 2.0}})).await;
     let (_, key) = new_runner(&t.ada, "build-1").await;
     let mut runner = ScriptedRunner::connect(&t.app.base, &key, &["api"]).await;
     allow(&t.ada, "api", &[&t.general]).await;

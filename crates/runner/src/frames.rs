@@ -25,6 +25,9 @@ pub enum Command {
         /// True if the new copy starts with the session's last patch, which the runner then reads from the server.
         #[serde(default)]
         patch: bool,
+        /// Number of the last event that the server has: a runner that no longer has the session continues after it.
+        #[serde(default)]
+        last_event: u64,
     },
     Prompt {
         task: String,
@@ -35,6 +38,9 @@ pub enum Command {
         /// Instructions, conversation, and trigger: for an agent that has no session to continue.
         #[serde(default)]
         full: Option<String>,
+        /// Limits of the agent's sandbox policy, which apply in addition to those of the runner.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limits: Option<TurnLimits>,
     },
     Steer {
         task: String,
@@ -67,6 +73,21 @@ pub enum Command {
     /// A command of a newer server: not executed.
     #[serde(other)]
     Unknown,
+}
+
+/// Limits of a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnLimits {
+    /// Maximum duration in seconds.
+    pub seconds: u64,
+    /// Maximum memory in MiB.
+    pub memory_mb: u64,
+    /// Number of processors.
+    pub cpu: usize,
+    /// True if the agent can change the copy.
+    pub writes: bool,
+    /// Those hosts of the repository that the agent can reach; null for all of them.
+    pub hosts: Option<Vec<String>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -369,7 +390,13 @@ impl Incoming {
             return fits.then_some(Self::Control(control));
         }
         let command: Numbered<Command> = serde_json::from_str(text).ok()?;
-        let fits = is_id(&command.session) && (1..=NUMBER_MAX).contains(&command.n);
+        let last_event = match &command.body {
+            Command::Open { last_event, .. } => *last_event,
+            _ => 0,
+        };
+        let fits = is_id(&command.session)
+            && (1..=NUMBER_MAX).contains(&command.n)
+            && last_event <= NUMBER_MAX;
         fits.then_some(Self::Command(command))
     }
 }
@@ -417,6 +444,7 @@ mod tests {
             r#"{"type":"ack","session":"code_1","n":-1}"#,
             r#"{"type":"ready","sessions":{"code_1":18446744073709551615}}"#,
             r#"{"type":"close","session":"code_1","n":18446744073709551615}"#,
+            r#"{"type":"open","session":"code_1","n":1,"repository":"a","number":1,"engine":"b","last_event":18446744073709551615}"#,
         ] {
             assert_eq!(Incoming::parse(text), None, "{text}");
         }

@@ -21,7 +21,7 @@ use crate::{
     Owner,
     config::{Config, Limits, SandboxKind},
     failure::{Failure, finish},
-    frames::{Program, cut},
+    frames::{Program, TurnLimits, cut},
     inside::{DOOR_PORT, Limited},
     machine,
     watchdog::{Running, Target, Watchdog, disk_of},
@@ -104,6 +104,8 @@ pub(crate) struct Sandbox {
     running: Running,
     /// Maximum size of a file.
     file_mb: u64,
+    /// True if agents cannot change the copy.
+    is_fixed: bool,
     pub(crate) places: Places,
 }
 
@@ -133,19 +135,29 @@ impl Sandbox {
             limits: config.limits.clone(),
             running: config.running.clone(),
             file_mb: config.limits.disk_mb,
+            is_fixed: false,
             places,
         }
     }
 
-    /// Applies the limits of a program, if they are stricter. Files that it must not write stay empty.
-    pub(crate) fn within(mut self, program: &Program) -> Self {
+    /// Applies limits, if they are stricter.
+    fn within(mut self, memory_mb: Option<u64>, cpu: Option<usize>) -> Self {
         let limits = &mut self.limits;
-        limits.memory_mb = program.memory_mb.unwrap_or(limits.memory_mb).min(limits.memory_mb);
-        limits.cpu = program.cpu.unwrap_or(limits.cpu).clamp(1, limits.cpu);
-        if !program.writes {
-            self.file_mb = 0;
-        }
+        limits.memory_mb = memory_mb.unwrap_or(limits.memory_mb).min(limits.memory_mb);
+        limits.cpu = cpu.unwrap_or(limits.cpu).clamp(1, limits.cpu);
         self
+    }
+
+    /// Applies the limits of a program, if they are stricter. Files that it must not write stay empty.
+    pub(crate) fn within_program(self, program: &Program) -> Self {
+        let file_mb = if program.writes { self.file_mb } else { 0 };
+        Self { file_mb, ..self.within(program.memory_mb, program.cpu) }
+    }
+
+    /// Applies the limits of an agent's sandbox policy, if they are stricter.
+    pub(crate) fn within_policy(self, policy: &TurnLimits) -> Self {
+        let is_fixed = !policy.writes;
+        Self { is_fixed, ..self.within(Some(policy.memory_mb), Some(policy.cpu)) }
     }
 
     pub(crate) fn kind(&self) -> SandboxKind {
@@ -274,8 +286,11 @@ impl Sandbox {
         for name in ["/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs"] {
             add(&["--ro-bind-try", name, name]);
         }
+        // In a turn, only the agent has a door: its changes are still listed, and checked.
+        let is_fixed = self.is_fixed && door.is_some();
         for (name, path) in WRITABLE {
-            add(&["--bind", &self.places.session.join(name).display().to_string(), path]);
+            let bind = if is_fixed && path == COPY { "--ro-bind" } else { "--bind" };
+            add(&[bind, &self.places.session.join(name).display().to_string(), path]);
         }
         for name in ["passwd", "group", "hosts"] {
             let from = self.places.session.join("etc").join(name).display().to_string();
@@ -580,6 +595,30 @@ mod tests {
         assert_eq!(last_error(node).as_deref(), Some("Error: Cannot find module 'x'"));
         assert_eq!(last_error("no license\n\n").as_deref(), Some("no license"));
         assert_eq!(last_error(" \n"), None);
+    }
+
+    #[test]
+    fn the_stricter_limit_of_the_runner_and_of_a_policy_applies() {
+        let repositories = ["api=https://git.example/api.git".to_owned()];
+        let config = Config::of_arguments("http://127.0.0.1:9", "ovr_x", &repositories).unwrap();
+        let limited = |memory_mb, cpu, writes| {
+            let places = Places { session: "/srv/session".into(), mirror: None };
+            let policy = TurnLimits { seconds: 60, memory_mb, cpu, writes, hosts: None };
+            Sandbox::new(&config, places).within_policy(&policy)
+        };
+        let strict = limited(256, 1, false);
+        assert_eq!((strict.limits.memory_mb, strict.limits.cpu), (256, 1));
+        let loose = limited(1 << 20, 64, true);
+        assert_eq!((loose.limits.memory_mb, loose.limits.cpu), (4096, 2));
+        let door = DoorAddress::Socket("/srv/door".into());
+        let bind = |sandbox: &Sandbox, door: Option<&DoorAddress>| {
+            let mounts = sandbox.mounts(door);
+            let at = mounts.iter().position(|word| word == "/srv/session/copy").unwrap();
+            mounts[at - 1].clone()
+        };
+        assert_eq!(bind(&strict, Some(&door)), "--ro-bind");
+        assert_eq!(bind(&strict, None), "--bind");
+        assert_eq!(bind(&loose, Some(&door)), "--bind");
     }
 
     #[tokio::test]

@@ -141,7 +141,7 @@ async fn execute(
     // A directory that an earlier program with this ID still has could hold links that the runner would follow.
     std::fs::create_dir_all(directory(config))?;
     std::fs::create_dir(&places.session)?;
-    let sandbox = Sandbox::new(config, places).within(program);
+    let sandbox = Sandbox::new(config, places).within_program(program);
     let duration_max = Duration::from_secs(program.seconds).min(config.limits.turn);
     let ended = execute_in(&sandbox, owner, interpreter, &program.code, duration_max, stop).await;
     delete(&sandbox.places.session).await;

@@ -56,7 +56,7 @@ async fn execute(shared: &Arc<Shared>, session: &Session, n: u64, command: Comma
         message: failure.message,
     };
     match command {
-        Command::Open { repository, number, engine, patch } => {
+        Command::Open { repository, number, engine, patch, .. } => {
             if state.engine != engine {
                 state.agent_session = None;
             }
@@ -78,8 +78,8 @@ async fn execute(shared: &Arc<Shared>, session: &Session, n: u64, command: Comma
                 None => state.with_patch = with_patch,
             }
         }
-        Command::Prompt { task, key, text, full } if is_id(&task) => {
-            let prompt = Prompt { task: task.clone(), key, text, full };
+        Command::Prompt { task, key, text, full, limits } if is_id(&task) => {
+            let prompt = Prompt { task: task.clone(), key, text, full, limits };
             let ended = work(shared, session, &mut state, &prompt).await;
             // The turn has changed it.
             state = State { task: None, attempts: 0, asked: None, next: None, ..session.state() };
@@ -315,6 +315,10 @@ async fn work(
     }
     let mirror = mirror(shared, state)?;
     let sandbox = sandbox(shared, session, mirror);
+    let sandbox = match &prompt.limits {
+        Some(limits) => sandbox.within_policy(limits),
+        None => sandbox,
+    };
     sandbox.places.create()?;
     let ended = Turn::new(shared, session, mirror, &sandbox, prompt)?.run().await;
     clean(session, &sandbox, &ended).await;

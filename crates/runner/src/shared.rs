@@ -184,6 +184,9 @@ impl Shared {
         if n > session.journal().received() && self.pending_bytes() > PENDING_BYTES_MAX {
             return Ok(Received::Full);
         }
+        if let Command::Open { last_event, .. } = &command {
+            session.journal().resume(*last_event)?;
+        }
         let received = session.journal().receive(n, command)?;
         session.woken.notify_one();
         Ok(received)

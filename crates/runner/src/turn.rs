@@ -22,7 +22,7 @@ use crate::{
     failure::Failure,
     frames::{
         AskKind, AskOption, Changes, Check, CheckState, Command, Event, FailureCode, StopReason,
-        cut,
+        TurnLimits, cut,
     },
     git::{DIFF, Mirror, PATCH_BYTES_MAX, TOO_LARGE},
     journal::{Asked, State},
@@ -54,6 +54,24 @@ pub(crate) struct Prompt {
     pub(crate) key: String,
     pub(crate) text: String,
     pub(crate) full: Option<String>,
+    pub(crate) limits: Option<TurnLimits>,
+}
+
+impl Prompt {
+    /// Duration of the turn: the runner's, or a shorter one.
+    fn duration_max(&self, of_runner: Duration) -> Duration {
+        let own = self.limits.as_ref().map(|limits| Duration::from_secs(limits.seconds));
+        own.unwrap_or(of_runner).min(of_runner)
+    }
+
+    /// Hosts of the repository that the agent can reach.
+    fn hosts(&self, of_repository: &[String]) -> Vec<String> {
+        let own = self.limits.as_ref().and_then(|limits| limits.hosts.as_ref());
+        let is_own = |host: &&String| {
+            own.is_none_or(|own| own.iter().any(|other| other.eq_ignore_ascii_case(host)))
+        };
+        of_repository.iter().filter(is_own).cloned().collect()
+    }
 }
 
 pub(crate) struct Turn<'a> {
@@ -110,7 +128,7 @@ impl<'a> Turn<'a> {
         prompt: &'a Prompt,
     ) -> Result<Self, Failure> {
         let record = Record::open(&prompt.task, &log_path(session, &prompt.task))?;
-        let deadline = Instant::now() + shared.config.limits.turn;
+        let deadline = Instant::now() + prompt.duration_max(shared.config.limits.turn);
         Ok(Self {
             shared,
             session,
@@ -307,7 +325,7 @@ impl<'a> Turn<'a> {
                 self.state.asked = None;
                 self.state.next = Some(text.clone());
                 self.handle(Vec::new(), handled).await;
-                self.deadline = Instant::now() + self.shared.config.limits.turn;
+                self.deadline = Instant::now() + self.duration_max();
                 return Some(text);
             }
             self.session.woken.notified().await;
@@ -322,14 +340,18 @@ impl<'a> Turn<'a> {
         };
         let header = engine.header().map_err(|error| Failure::agent(error.to_string()))?;
         let repository = config.repositories.get(&self.state.repository);
-        let allow = repository.filter(|r| r.network).map(|r| r.allow.clone()).unwrap_or_default();
+        let allow = repository.filter(|r| r.network).map(|r| self.prompt.hosts(&r.allow));
         Ok(Ways {
             server: config.server.clone(),
             key: Some(self.prompt.key.clone()),
             engine: engine.to.clone().map(|to| Provider { name: name.clone(), to, header }),
-            allow,
+            allow: allow.unwrap_or_default(),
             client: self.shared.client.clone(),
         })
+    }
+
+    fn duration_max(&self) -> Duration {
+        self.prompt.duration_max(self.shared.config.limits.turn)
     }
 
     /// Runs one process, from its start to its end.
@@ -534,7 +556,7 @@ impl<'a> Turn<'a> {
                 }),
                 () = until(ask_at) => return Ok(End::Parked),
                 () = sleep_until(self.deadline), if asking.is_none() => {
-                    let minutes = self.shared.config.limits.turn.as_secs().div_ceil(60);
+                    let minutes = self.duration_max().as_secs().div_ceil(60);
                     let message = format!("The turn took longer than {minutes} minutes");
                     return Err(Failure::new(FailureCode::Timeout, message));
                 }
@@ -818,6 +840,33 @@ mod tests {
         let ids: Vec<String> = options(&params).into_iter().map(|option| option.id).collect();
         assert_eq!(ids, ["b", "c"]);
         assert_eq!(option_of_kind(&json!({"options": 3}), "allow_once"), None);
+    }
+
+    #[test]
+    fn a_policy_shortens_a_turn_and_its_hosts() {
+        let prompt = |limits| Prompt {
+            task: "task_1".to_owned(),
+            key: String::new(),
+            text: String::new(),
+            full: None,
+            limits,
+        };
+        let limits = |seconds, hosts: Option<&str>| {
+            let hosts = hosts.map(|host| vec![host.to_owned()]);
+            Some(TurnLimits { seconds, memory_mb: 256, cpu: 1, writes: true, hosts })
+        };
+        let allow = ["a.example".to_owned(), "b.example".to_owned()];
+        let minute = Duration::from_mins(1);
+        for (limits, seconds, hosts) in [
+            (None, 60, 2),
+            (limits(30, None), 30, 2),
+            (limits(90, Some("B.example")), 60, 1),
+            (limits(90, Some("c.example")), 60, 0),
+        ] {
+            let prompt = prompt(limits);
+            assert_eq!(prompt.duration_max(minute), Duration::from_secs(seconds));
+            assert_eq!(prompt.hosts(&allow).len(), hosts);
+        }
     }
 
     #[test]

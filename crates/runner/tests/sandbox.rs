@@ -202,6 +202,24 @@ async fn greedy_agents_are_stopped() {
 }
 
 #[tokio::test]
+async fn a_policy_makes_the_copy_read_only_and_its_earlier_changes_stay() {
+    if !has_bubblewrap() {
+        return;
+    }
+    let mut server = Server::start().await;
+    let (_setup, _running, mut connection) = start(&mut server, "").await;
+    attack(&server, &mut connection, 2, "echo kept > a.txt").await;
+    let limits = json!({"seconds": 60, "memory_mb": 512, "cpu": 1, "writes": false, "hosts": []});
+    let command = json!({"type": "prompt", "task": "task_3", "key": "turn-key", "limits": limits,
+        "text": "sh echo lost > b.txt; echo lost > a.txt; echo HOME > ~/home; cat ~/home a.txt"});
+    connection.command(3, command).await;
+    let done = connection.until("done").await.pop().unwrap();
+    let log = server.file("log?task_id=task_3");
+    assert!(log.contains("HOME\\nkept\\n"), "{log}");
+    assert_eq!((&done["file_count"], &done["files"][0]["path"]), (&json!(1), &json!("a.txt")));
+}
+
+#[tokio::test]
 async fn the_tree_that_people_saw_is_pushed_once() {
     if !has_bubblewrap() {
         return;

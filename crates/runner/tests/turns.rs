@@ -642,6 +642,18 @@ async fn a_closed_session_is_deleted_and_its_patch_starts_the_next_copy() {
 }
 
 #[tokio::test]
+async fn a_session_that_the_runner_has_forgotten_continues_its_events() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    let command = json!({"type": "open", "repository": "api", "number": 7, "engine": "scripted", "last_event": 12});
+    connection.command(5, command).await;
+    let opened = connection.event().await;
+    assert_eq!((&opened["type"], &opened["n"]), (&json!("opened"), &json!(13)));
+}
+
+#[tokio::test]
 async fn a_closed_session_that_hides_files_does_not_keep_the_runner_from_starting() {
     use std::os::unix::fs::PermissionsExt;
     let mut server = Server::start().await;

@@ -72,8 +72,8 @@ fn full_text(prompt: &Prompt) -> String {
     format!("{system}\n\n{conversation}")
 }
 
-/// What is new for an agent that has received everything else: messages of others, and what was asked.
-fn new_text(prompt: &Prompt, new: &HashSet<MessageId>) -> String {
+/// What is new for an agent that has received everything else: instructions that have changed, messages of others, and what was asked.
+fn new_text(prompt: &Prompt, instructions: &[&str], new: &HashSet<MessageId>) -> String {
     let is_new = |part: &&Part| match &part.source {
         Source::Trigger { .. } | Source::File { .. } | Source::Picture { .. } => true,
         Source::Message { message_id, .. } => part.role == Role::User && new.contains(message_id),
@@ -81,7 +81,14 @@ fn new_text(prompt: &Prompt, new: &HashSet<MessageId>) -> String {
     };
     let parts = prompt.parts.iter().filter(is_new);
     let parts: Vec<&str> = parts.map(|part| part.text.as_str()).collect();
-    end_of(&parts.join("\n\n"), NEW_BYTES_MAX).to_owned()
+    let new = parts.join("\n\n");
+    if instructions.is_empty() || new.is_empty() {
+        return end_of(&new, NEW_BYTES_MAX).to_owned();
+    }
+    let instructions = instructions.join("\n\n");
+    let instructions = beginning_of(&instructions, NEW_BYTES_MAX / 2);
+    let new = end_of(&new, NEW_BYTES_MAX / 2);
+    format!("Your instructions have changed:\n\n{instructions}\n\n{new}")
 }
 
 /// Checks whether a task is a reply to a person, which can be work in a repository.
@@ -180,7 +187,13 @@ impl ReplyHandler {
             let (conversation, agent) = (lease.target.conversation(), lease.target.agent);
             let mut c = self.db.read().await?;
             let new = code::messages_after(&mut c, conversation, agent, place.read_seq).await?;
-            Some(new_text(&manifest.prompt, &new.into_iter().collect()))
+            let system = &manifest.prompt.system;
+            let changed = manifest::changed_parts(&mut c, place.last_task, system).await?;
+            Some(new_text(
+                &manifest.prompt,
+                &changed,
+                &new.into_iter().collect(),
+            ))
         } else {
             None
         };

@@ -67,13 +67,12 @@ fn function() -> ToolFunction {
 
 /// The program with those limits that a runner enforces: the image is its own, and there is no network.
 fn program_of(language: &str, code: &str, limits: Option<&SandboxLimits>) -> Program {
-    let whole = |cpu_max: f64| (1..=64u8).rev().find(|count| f64::from(*count) <= cpu_max);
     Program {
         language: language.to_owned(),
         code: code.to_owned(),
         seconds: limits.map_or(u64::MAX, |limits| limits.timeout_s_max.into()),
         memory_mb: limits.map(|limits| limits.memory_mb_max.into()),
-        cpu: limits.map(|limits| whole(limits.cpu_max).unwrap_or(1).into()),
+        cpu: limits.map(SandboxLimits::processors),
         writes: limits.is_none_or(|limits| limits.filesystem == Filesystem::ReadWrite),
     }
 }
