@@ -32,13 +32,17 @@ impl Failure {
     }
 }
 
+/// True for an error of a full disk.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Self::sandbox(match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                "the disk of the runner is full: make room there, and ask again".to_owned()
-            }
-            _ => format!("the runner failed: {error}"),
+        Self::sandbox(if is_full(&error) {
+            "the disk of the runner is full: make room there, and ask again".to_owned()
+        } else {
+            format!("the runner failed: {error}")
         })
     }
 }

@@ -133,6 +133,7 @@ pub async fn run(config: Config, stop: &CancellationToken) -> Result<(), RunnerE
         config,
     });
     shared.load().await?;
+    shared.keep_reserve();
     let ended = link::run(&shared).await;
     shared.stop.cancel();
     shared.owner.close();

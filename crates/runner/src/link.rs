@@ -233,7 +233,7 @@ async fn take(
         // Numbers are known after `ready`.
         Incoming::Command(_) if sent.is_none() => return Ok(false),
         Incoming::Command(Numbered { session, n, body }) => {
-            let reply = match shared.receive(&session, n, body)? {
+            let reply = match shared.receive(&session, n, &body)? {
                 Received::New | Received::Known => Control::Ack { session, n },
                 Received::Gap(n) => Control::Resend { session, n },
                 Received::Full => return Ok(false),

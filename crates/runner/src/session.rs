@@ -132,6 +132,7 @@ async fn execute(shared: &Arc<Shared>, session: &Session, n: u64, command: Comma
         }
     }
     shared.commit(session, events, Some(state), vec![n]).await;
+    shared.keep_reserve();
     if forgets && let Err(error) = session.journal().compact() {
         tracing::error!(session.id, %error, "the journal could not be shortened");
     }

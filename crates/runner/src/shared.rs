@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -15,9 +15,11 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Owner,
     config::Config,
+    failure::is_full,
     frames::{Command, Event, is_id},
     git::{self, Mirror},
     journal::{Journal, Received, State},
+    machine,
 };
 
 /// Maximum number of sessions that are not closed: each has an open file.
@@ -48,6 +50,20 @@ pub(crate) struct Shared {
 
 /// Maximum size of the commands of all sessions that are not handled: they are kept in memory.
 const PENDING_BYTES_MAX: usize = 128 << 20;
+
+/// Size of the file that keeps space for journals.
+const RESERVE_BYTES: usize = 4 << 20;
+
+/// Writes to a journal. If the disk is full, the space that was kept for this is used, so that people learn why their turns fail.
+fn write_with_reserve<T>(
+    reserve: &Path,
+    mut write: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    match write() {
+        Err(error) if is_full(&error) && std::fs::remove_file(reserve).is_ok() => write(),
+        written => written,
+    }
+}
 
 /// A session with its journal.
 pub(crate) struct Session {
@@ -173,13 +189,31 @@ impl Shared {
         self.sessions().values().map(|session| session.journal().pending_bytes()).sum()
     }
 
+    fn reserve(&self) -> PathBuf {
+        self.config.data_dir.join("reserve")
+    }
+
+    /// Keeps space for journals, as soon as there is some.
+    pub(crate) fn keep_reserve(&self) {
+        let path = self.reserve();
+        let is_kept = std::fs::metadata(&path).is_ok_and(|file| file.len() >= RESERVE_BYTES as u64);
+        if !is_kept && !machine::is_disk_full(&self.config.data_dir) {
+            // The next command tries again.
+            let _ = std::fs::write(path, vec![0; RESERVE_BYTES]);
+        }
+    }
+
     /// Stores a command for its session.
     pub(crate) fn receive(
         self: &Arc<Self>,
         id: &str,
         n: u64,
-        command: Command,
+        command: &Command,
     ) -> io::Result<Received> {
+        write_with_reserve(&self.reserve(), || self.store(id, n, command.clone()))
+    }
+
+    fn store(self: &Arc<Self>, id: &str, n: u64, command: Command) -> io::Result<Received> {
         let Some(session) = self.session(id)? else { return Ok(Received::Full) };
         if n > session.journal().received() && self.pending_bytes() > PENDING_BYTES_MAX {
             return Ok(Received::Full);
@@ -201,12 +235,35 @@ impl Shared {
         handled: Vec<u64>,
     ) {
         loop {
-            let stored = session.journal().commit(events.clone(), state.clone(), handled.clone());
+            let stored = write_with_reserve(&self.reserve(), || {
+                session.journal().commit(events.clone(), state.clone(), handled.clone())
+            });
             match stored {
                 Ok(()) => return self.changed.notify_one(),
                 Err(error) => tracing::error!(session.id, %error, "cannot write the journal"),
             }
             tokio::time::sleep(Duration::from_secs(5)).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_is_written_on_a_full_disk_with_the_space_that_was_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let reserve = directory.path().join("reserve");
+        std::fs::write(&reserve, "space").unwrap();
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        let write = || if reserve.exists() { Err(full()) } else { Ok(7) };
+        assert_eq!(write_with_reserve(&reserve, write).unwrap(), 7);
+        let mut tries = 0;
+        let failed = write_with_reserve(&reserve, || {
+            tries += 1;
+            Err::<(), _>(full())
+        });
+        assert_eq!((failed.unwrap_err().kind(), tries), (io::ErrorKind::StorageFull, 1));
     }
 }

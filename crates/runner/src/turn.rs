@@ -393,8 +393,9 @@ impl<'a> Turn<'a> {
             Err(error) => Err(Failure::agent(format!("{name} did not start: {}", error.message))),
         };
         let error = match &end {
-            Ok(End::Lost) => process.error().await,
-            Err(failure) if failure.code == FailureCode::AgentFailed => process.error().await,
+            Ok(End::Lost) | Err(Failure { code: FailureCode::AgentFailed, .. }) => {
+                process.error().await
+            }
             _ => None,
         };
         process.kill().await;
