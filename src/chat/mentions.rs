@@ -171,7 +171,8 @@ fn urls(content: &str, seen: &[Seen]) -> Vec<Range<usize>> {
     urls
 }
 
-fn ends_url(c: char) -> bool {
+/// Checks whether a URL in a text ends before this character.
+pub fn ends_url(c: char) -> bool {
     c.is_whitespace()
         || matches!(c, '<' | '>' | '"' | '`' | '*' | '|' | '“' | '”' | '‘' | '’' | '«' | '»'
             | '\u{3000}'..='\u{303f}' | '\u{ff00}'..='\u{ffef}')

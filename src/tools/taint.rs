@@ -11,6 +11,7 @@ use super::{
     runner::{Target, ToolTask},
 };
 use crate::{
+    chat::mentions::ends_url,
     db::{Conn, DbError, dialect::hexadecimal_ids},
     ids::{AgentId, MessageId, TaskId, UserId, WorkspaceId},
     outbound::is_in_domain,
@@ -365,12 +366,13 @@ fn is_allowed(target: &Target, task: &ToolTask, trusted_domains: &[String]) -> b
 
 /// Checks whether a text contains the whole URL, not only its beginning.
 fn is_typed(url: &str, text: &str) -> bool {
-    let is_part = |c: char| !c.is_whitespace() && !matches!(c, '<' | '>' | '"' | '\'' | ')' | ']');
+    let is_part = |c: char| !ends_url(c) && !matches!(c, '\'' | ')' | ']');
     !url.is_empty()
         && text.match_indices(url).any(|(at, _)| {
             let before = text[..at].chars().next_back();
-            let after = text[at + url.len()..].trim_start_matches(['.', ',', ';', ':', '!', '?']);
-            before.is_none_or(|c| !c.is_alphanumeric())
+            let after =
+                text[at + url.len()..].trim_start_matches(['.', ',', ';', ':', '!', '?', '…']);
+            before.is_none_or(|c| !c.is_ascii_alphanumeric())
                 && after.chars().next().is_none_or(|c| !is_part(c))
         })
 }
@@ -387,9 +389,15 @@ mod tests {
             ("read https://a.example/x.", true),
             ("read <https://a.example/x>, please", true),
             ("[this](https://a.example/x)", true),
+            ("read `https://a.example/x`", true),
+            ("**https://a.example/x**", true),
+            ("见https://a.example/x。明天", true),
+            ("https://a.example/x…", true),
             ("https://a.example/x?leak=1", false),
             ("https://a.example/xy", false),
             ("https://a.example/x/y", false),
+            ("https://a.example/路徑", false),
+            ("ahttps://a.example/x", false),
             ("nothing", false),
         ] {
             assert_eq!(is_typed(url, text), expected, "{text}");

@@ -232,7 +232,7 @@ async fn invalid_calls_are_results_for_the_model() {
             null,
             "bad_arguments",
             "bad_arguments",
-            "bad_arguments",
+            "not_found",
             null,
             null,
             "repeated_call",

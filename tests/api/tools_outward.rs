@@ -503,7 +503,7 @@ async fn after_a_page_only_addresses_that_the_requester_typed_need_no_approval()
         Answer::calls("", &[fetch(&other), fetch(&leak)]),
     ];
     t.model().script("sage", answers);
-    let (_, task) = asked_by_bo(&t, &format!("@sage read {fair} and {other}, please")).await;
+    let (_, task) = asked_by_bo(&t, &format!("@sage read `{fair}` and `{other}`, please")).await;
     let action = waiting(&t.bo, &task).await;
     is_parked(&t.bo, &task).await;
     assert_eq!(action["arguments"], json!({"url": leak}));

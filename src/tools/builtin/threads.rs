@@ -8,7 +8,6 @@ use crate::{
     chat::search::task::{self, TaskMessage},
     db::{Conn, is_shared_channel},
     ids::{ChannelId, ForkId, MessageId, ThreadId},
-    tool_fault::{ToolErrorCode, ToolFault},
     tools::{
         arguments::Arguments,
         handles,
@@ -69,8 +68,7 @@ async fn find(
     } else if let Ok(id) = ForkId::parse(named) {
         (place_sql!("m.conversation_id = $2"), id.0)
     } else {
-        let text = "`thread` is a handle such as S1, or the ID of a thread or message";
-        return Err(ToolFault::new(ToolErrorCode::BadArguments, text).into());
+        return Err(places::missing("no such thread"));
     };
     let place: Option<Place> = c
         .q(sql)
