@@ -9,7 +9,7 @@ use super::{
         channel::{audience, get_channel},
         message::{
             AuthorKind, Mention, Message, MessageKind, MessageMetadata, MessageState, Reaction,
-            find_message,
+            find_message, set_attachments,
         },
         thread,
     },
@@ -338,11 +338,7 @@ async fn update(
         .run()
         .await?;
     if has_files {
-        c.q("update messages set attachments = $2 where id = $1")
-            .bind(new.id)
-            .bind(Json(new.attachments.clone()))
-            .run()
-            .await?;
+        set_attachments(c, new.id, new.attachments.clone()).await?;
     }
     quota::recount_message(c, workspace, new.id, &new.content, &new.plain).await?;
     index::reindex_stored(c, new.id).await

@@ -32,7 +32,7 @@ pub use super::{
         AuthorKind, ButtonStyle, Mention, MentionKind, Message, MessageAuthor, MessageButton,
         MessageCode, MessageKind, MessageMetadata, MessageReview, MessageSource, MessageState,
         Reaction, RootRange, RunStart, ShownAs, Unfurl, Window, conversation_seq, find_message,
-        get_message, list, list_by_ids, list_roots, update_metadata,
+        get_message, list, list_by_ids, list_roots, set_attachments, update_metadata,
     },
     text::{ReplyText, Text},
 };

@@ -34,7 +34,7 @@ pub use own_picture::{
 pub use permit::{UploadBytes, UploadPermit};
 pub use receive::{Bounds, Received, receive, receive_named};
 pub use rows::{
-    Attachment, File, FileObject, FilePurpose, ImportedFile, KeptFile, NewFile, Stored, attach,
-    copy, count_of_person, delete_loose, erase_unattached, find, insert, insert_imported,
+    Attachment, File, FileObject, FilePurpose, KeptFile, MessageFile, NewFile, Stored, attach,
+    copy, count_of_person, delete_loose, erase_unattached, find, insert, insert_of_message,
     insert_picture, keep_picture, list_kept, remove_of_message, set_alt, share_avatar,
 };

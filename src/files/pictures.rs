@@ -64,6 +64,14 @@ impl std::fmt::Debug for Picture {
     }
 }
 
+impl Picture {
+    /// The bytes of the picture; `None` if its URL does not contain them.
+    pub fn bytes(&self) -> Option<Vec<u8>> {
+        let (_, encoded) = self.url.split_once(',')?;
+        BASE64_STANDARD.decode(encoded).ok()
+    }
+}
+
 /// Scales pictures.
 #[derive(Clone)]
 pub struct PictureReader {

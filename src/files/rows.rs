@@ -238,9 +238,9 @@ impl FileRow<'_> {
     }
 }
 
-/// A file of an archive, which belongs to a message.
+/// A file of a message that nobody has uploaded: of an archive, or a picture of an agent's reply.
 #[derive(Debug, Clone)]
-pub struct ImportedFile {
+pub struct MessageFile {
     pub id: FileId,
     pub blob: NewBlob,
     pub name: String,
@@ -250,14 +250,14 @@ pub struct ImportedFile {
     pub message: MessageId,
 }
 
-/// Inserts a file of an archive and returns the upload whose bytes it uses.
+/// Inserts a file of a message and returns the upload whose bytes it uses. The caller stores the attachment with the message.
 ///
 /// # Errors
 /// `QuotaExceeded`, `Expired`.
-pub async fn insert_imported(
+pub async fn insert_of_message(
     c: &mut Conn,
     workspace: WorkspaceId,
-    new: &ImportedFile,
+    new: &MessageFile,
 ) -> Result<(Attachment, Uuid), FileError> {
     let about = Attachment {
         id: new.id,

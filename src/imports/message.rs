@@ -30,7 +30,7 @@ use crate::{
     },
     db::Conn,
     files::{
-        self, ATTACHMENTS_MAX, Attachment, Blobs, FileError, ImportedFile, Incoming, Kind,
+        self, ATTACHMENTS_MAX, Attachment, Blobs, FileError, Incoming, Kind, MessageFile,
         Published, clean_name,
     },
     ids::{AgentId, ChannelId, FileId, ForkId, ImportId, MessageId, ThreadId, UserId, WorkspaceId},
@@ -643,7 +643,7 @@ impl Storing<'_> {
         let Some(file) = self.files.get(key) else {
             return Ok(None);
         };
-        let new = ImportedFile {
+        let new = MessageFile {
             id,
             blob: file.published.reference(),
             name: file.name.clone(),
@@ -652,7 +652,7 @@ impl Storing<'_> {
             created_at: owner.at,
             message: owner.message,
         };
-        let (attachment, upload) = files::insert_imported(c, self.keys.workspace, &new).await?;
+        let (attachment, upload) = files::insert_of_message(c, self.keys.workspace, &new).await?;
         self.used.push((key.to_owned(), upload));
         Ok(Some((attachment, RecordOutcome::Imported)))
     }

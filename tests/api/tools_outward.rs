@@ -124,7 +124,7 @@ async fn an_approved_call_reaches_the_server_once() {
 }
 
 #[tokio::test]
-async fn a_picture_of_a_result_is_shown_to_the_model_and_not_stored() {
+async fn a_picture_of_a_result_is_shown_to_the_model_and_attached_to_the_reply() {
     let Linked { t, scripted, .. } = linked().await;
     let image = json!({"type": "image", "data": RED, "mimeType": "image/png"});
     let words = json!({"type": "text", "text": "The screen"});
@@ -134,8 +134,8 @@ async fn a_picture_of_a_result_is_shown_to_the_model_and_not_stored() {
         Answer::text("It is red."),
     ];
     t.model().script("sage", answers);
-    let (_, task) = asked_by_bo(&t, "@sage look").await;
-    t.bo.completed(&task).await;
+    let (thread, task) = asked_by_bo(&t, "@sage look").await;
+    let task_object = t.bo.completed(&task).await;
     let requests = t.model().asked("sage", 2).await;
     let messages = requests[1].body["messages"].as_array().unwrap();
     let last = messages.last().unwrap();
@@ -146,6 +146,24 @@ async fn a_picture_of_a_result_is_shown_to_the_model_and_not_stored() {
     assert_eq!(requests[1].results(), [expected]);
     let seen = t.bo.task_context(&task).await.to_string();
     assert!(seen.contains("[image, 1 KiB, not shown]") && !seen.contains("base64"));
+    let reply = text(&task_object, "/output/message_id");
+    let shown = t.ada.get(&format!("/v1/messages/{reply}")).await.is(200);
+    let files = list(&shown, "/attachments");
+    assert_eq!(files.len(), 1, "{shown}");
+    assert_eq!(
+        (&files[0]["name"], &files[0]["content_type"]),
+        (&json!("picture-1.jpg"), &json!("image/jpeg"))
+    );
+    assert_eq!(files[0]["message_id"], reply);
+    let file = format!("/v1/files/{}", id(&files[0]));
+    assert_eq!(t.ada.get(&file).await.status, 200);
+    // The next request contains it as the picture of an earlier message.
+    let again = t.bo.ask(&thread, "@sage again").await;
+    t.bo.completed(&again).await;
+    let requests = t.model().asked("sage", 3).await;
+    assert!(requests[2].all().contains("data:image/jpeg;base64,"));
+    t.bo.delete(&format!("/v1/messages/{reply}")).await.is(200);
+    t.ada.get(&file).await.refused(404);
 }
 
 #[tokio::test]

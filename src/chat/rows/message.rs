@@ -591,6 +591,20 @@ pub async fn update_metadata(
     Ok(())
 }
 
+/// Sets the files of a message.
+pub async fn set_attachments(
+    c: &mut Conn,
+    id: MessageId,
+    attachments: Vec<Attachment>,
+) -> Result<(), DbError> {
+    c.q("update messages set attachments = $2 where id = $1")
+        .bind(id)
+        .bind(Json(attachments))
+        .run()
+        .await?;
+    Ok(())
+}
+
 /// First messages of threads, by their IDs.
 #[derive(Debug, Clone, Copy)]
 pub struct RootRange {

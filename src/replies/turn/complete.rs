@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use crate::{
     agents::{
         profiles::{Coding, Resolved},
@@ -10,6 +12,7 @@ use crate::{
     chat::{collaboration::Turn, messages, post, presets, remove},
     db::{Conn, DbError, now},
     failpoint,
+    files::pictures::Picture,
     ids::{AgentId, MemoryId, MessageId, TaskId},
     memory::recall,
     realtime::Hub,
@@ -36,7 +39,14 @@ use crate::{
     tools::guard,
 };
 
-use super::{blind, call::Answer, coding, handler::ReplyHandler, scheduled, told};
+use super::{
+    attach::{self, ReplyPicture},
+    blind,
+    call::Answer,
+    coding,
+    handler::ReplyHandler,
+    scheduled, told,
+};
 
 /// Maximum size of an answer to another agent in UTF-8 bytes.
 const ANSWER_BYTES_MAX: usize = 32 * 1024;
@@ -57,6 +67,8 @@ pub(super) struct CompleteReply<'a> {
     pub(super) options: PassOptions,
     /// Notice that the model cannot see the pictures of the prompt.
     pub(super) picture_notice: Option<String>,
+    /// Pictures of results, which are attached to the reply.
+    pub(super) pictures: Vec<Picture>,
 }
 
 /// The writes that end a reply and its task.
@@ -81,6 +93,7 @@ struct Completion {
     options: PassOptions,
     noted: Option<NotedQuestion>,
     picture_notice: Option<String>,
+    pictures: Vec<ReplyPicture>,
     /// True if no model is connected.
     is_offline: bool,
     compactor: Compactor,
@@ -106,18 +119,23 @@ impl Steps {
 }
 
 impl Completion {
-    /// Stores the reply and ends the task. Returns false if the owner of a schedule can no longer post the reply.
-    async fn store(&self, c: &mut Conn) -> Result<bool, LeaseLost> {
+    /// Stores the reply and ends the task. Returns the uploads whose bytes the attached pictures use, or `None` if the owner of a
+    /// schedule can no longer post the reply.
+    async fn store(&self, c: &mut Conn) -> Result<Option<Vec<Uuid>>, LeaseLost> {
         let lease = self.lease;
         let task = queue::lock_lease(c, &lease).await?;
         if !scheduled::may_post(c, &task).await? {
-            return Ok(false);
+            return Ok(None);
         }
         let steps = match task.round {
             0 => Steps::default(),
             _ => Steps::of(c, lease.task).await?,
         };
         let cited = self.cited.at_end(c).await?;
+        let uploads = match task.reply_message_id {
+            Some(reply) => attach::attach(c, &task, reply, &self.pictures).await?,
+            None => Vec::new(),
+        };
         let reply = self.finish_reply(c, &task, &cited, steps).await?;
         self.finish_task(c, &task, &cited, reply).await?;
         remove_superseded(c, self.retry_of, lease).await?;
@@ -132,7 +150,7 @@ impl Completion {
         if Turn::of(&task).is_some() && guard::note_turn(c, &task, cited.text.content()).await? {
             scheduled::fail_tree(c, &task, FailCode::Loop, &self.hub, lease.audience).await?;
         }
-        Ok(true)
+        Ok(Some(uploads))
     }
 
     /// Completes the row of the reply, or posts the reply of a scheduled task.
@@ -273,6 +291,10 @@ impl ReplyHandler {
         } else {
             ReplyEnd::Completed
         };
+        let (published, pictures): (Vec<_>, Vec<_>) = attach::publish(&self.blobs, &reply.pictures)
+            .await
+            .into_iter()
+            .unzip();
         let completion = Completion {
             lease,
             agent: reply.agent.agent,
@@ -291,17 +313,23 @@ impl ReplyHandler {
             options: reply.options,
             noted: noted(loaded, task, end),
             picture_notice: reply.picture_notice,
+            pictures,
             is_offline: self.provider.is_offline(),
             compactor: self.compactor.clone(),
             hub: Arc::clone(&self.hub),
         };
-        let is_posted = self
+        let uploads = self
             .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 completion.store(c).await
             })
             .await?;
         failpoint!("turn_completed");
+        let is_posted = uploads.is_some();
+        let mut uploads = uploads.into_iter().flatten();
+        for picture in published {
+            picture.settle(uploads.next());
+        }
         if !is_posted {
             self.fail(lease, FailCode::NotAllowed, None).await?;
             return Ok(());

@@ -21,6 +21,7 @@ use crate::{
     },
 };
 
+mod attach;
 mod beginning;
 mod blind;
 mod call;

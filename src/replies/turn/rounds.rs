@@ -91,7 +91,7 @@ const DEFINITIONS_SHARE: u64 = 4;
 /// Earlier rounds can use at most 1/`ROUNDS_SHARE` of the window. As long as the prompt does not fit, this limit is divided by
 /// `ROUNDS_SHARE` again.
 const ROUNDS_SHARE: u64 = 3;
-/// Maximum number of pictures of results in a request.
+/// Maximum number of pictures of results in a request, and of a reply.
 const RESULT_PICTURES_MAX: usize = 4;
 /// End of the note for a picture in a result, and the text that replaces it if the picture is sent.
 const NOT_SHOWN: &str = " KiB, not shown]";
@@ -484,6 +484,18 @@ impl Rounds {
             }
         }
         chosen
+    }
+
+    /// Returns the newest pictures of the results, in order.
+    pub(super) fn newest_pictures(&self, reader: &PictureReader) -> Vec<Picture> {
+        let calls = self.rounds.iter().flat_map(|round| &round.calls);
+        // The result is missing if a source of it was deleted.
+        let calls = calls.filter(|call| call.result.is_some());
+        let mut pictures: Vec<Picture> = calls
+            .flat_map(|call| reader.of_result(call.action.id.0))
+            .collect();
+        pictures.drain(..pictures.len().saturating_sub(RESULT_PICTURES_MAX));
+        pictures
     }
 
     /// Fits a prompt and these rounds into a window, leaving out as much of the rounds as needed. `fit` receives the corrected number

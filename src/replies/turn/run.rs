@@ -694,6 +694,7 @@ impl<'a> RunningReply<'a> {
             && !handler.provider.takes_pictures(&manifest.model);
         let reply = CompleteReply {
             picture_notice: is_blind.then(|| blind::notice_text(&manifest.model)),
+            pictures: self.rounds.newest_pictures(&handler.pictures),
             agent,
             loaded,
             manifest,
