@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use reqwest::StatusCode;
+use reqwest::{RequestBuilder, StatusCode};
 use serde_json::Value;
 
 use super::{finding::Finding, http, subject::CheckedServer};
@@ -56,10 +56,10 @@ pub(super) async fn look(server: &Connection) -> Finding {
         Ok(client) => client,
         Err(e) => return http::no_client(&e),
     };
-    let mut request = client.get(url);
-    if let Some(key) = &server.api_key {
-        request = request.bearer_auth(key);
-    }
+    let request = match &server.api_key {
+        Some(key) => with_key(client.get(url), key, &shown),
+        None => client.get(url),
+    };
     let response = match request.send().await {
         Ok(response) => response,
         Err(e) => {
@@ -89,6 +89,17 @@ pub(super) async fn look(server: &Connection) -> Finding {
     }
 }
 
+/// Adds the API key. Anthropic's list of models, unlike its chat completions, accepts the key only in a header of its own.
+fn with_key(request: RequestBuilder, key: &str, host: &str) -> RequestBuilder {
+    if host == "api.anthropic.com" {
+        request
+            .header("x-api-key", key)
+            .header("anthropic-version", "2023-06-01")
+    } else {
+        request.bearer_auth(key)
+    }
+}
+
 async fn listed(shown: &str, server: &Connection, response: reqwest::Response) -> Finding {
     let list: Value = response.json().await.unwrap_or_default();
     let Some(models) = list.get("data").and_then(Value::as_array) else {
@@ -108,5 +119,29 @@ async fn listed(shown: &str, server: &Connection, response: reqwest::Response) -
             "set OPENVIBE_MODEL to a model of its list",
         ),
         _ => Finding::ok(format!("{shown} lists {} models", models.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trust;
+
+    #[test]
+    fn anthropic_gets_the_key_in_its_own_header() {
+        for (host, header, value) in [
+            ("api.anthropic.com", "x-api-key", "sk-1"),
+            ("api.example.com", "authorization", "Bearer sk-1"),
+        ] {
+            let client = trust::without_tls(trust::client_builder()).build();
+            let client = client.unwrap();
+            let request = client.get(format!("https://{host}/v1/models"));
+            let request = with_key(request, "sk-1", host).build().unwrap();
+            let headers = request.headers();
+            assert_eq!(headers[header], value);
+            let is_alone =
+                headers.contains_key("x-api-key") != headers.contains_key("authorization");
+            assert!(is_alone, "{host}");
+        }
     }
 }
