@@ -88,7 +88,8 @@ pub struct CreateResponse {
     pub model: Option<String>,
     /// `agent_…`, an agent's name, or `main`.
     pub agent_id: Option<String>,
-    /// Replaces the agent's own instructions. The text that the workspace requires always comes first.
+    /// Replaces the instructions of the agent in `agent_id`, and follows those of `agent:NAME`. The text that the workspace requires
+    /// always comes first.
     pub instructions: Option<String>,
     /// Tool objects of the Responses API, at most 512. Only functions are offered to the model; others are ignored.
     #[schema(value_type = Option<Vec<Object>>)]

@@ -48,8 +48,9 @@ fn text_or_texts() -> Schema {
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 pub struct CreateChatCompletion {
     /// Messages with `role` (`system`, `developer`, `user`, `assistant`, or `tool`), `content` (a string, or text parts), and
-    /// optionally `tool_calls` or `tool_call_id`; at most 10,000. The leading system and developer messages replace the agent's own
-    /// instructions. Pictures and files of the last user message are read; earlier ones are ignored.
+    /// optionally `tool_calls` or `tool_call_id`; at most 10,000. The leading system and developer messages replace the instructions of
+    /// the agent in `agent_id`, and follow those of `agent:NAME`. Pictures and files of the last user message are read; earlier ones
+    /// are ignored.
     #[schema(value_type = Vec<Object>)]
     pub messages: Option<Vec<Value>>,
     /// A model, or `agent:NAME`. Overrides the agent's model; without either, the server's default is used.
