@@ -405,6 +405,44 @@ async fn an_unknown_method_or_parameter_is_rejected() {
 }
 
 #[tokio::test]
+async fn errors_name_the_parameters_of_the_methods() {
+    let t = team().await;
+    t.ada.make_agent("sage").await;
+    let long = "x".repeat(256 * 1024 + 1);
+    for (method, params, status, param) in [
+        ("agents.create", json!({"id": "Not a name"}), 422, "id"),
+        ("agents.create", json!({"id": "sage"}), 409, "id"),
+        (
+            "agents.create",
+            json!({"id": "owl", "label": "x".repeat(81)}),
+            422,
+            "label",
+        ),
+        (
+            "agents.update",
+            json!({"agent_id": "sage", "label": "[x]"}),
+            422,
+            "label",
+        ),
+        (
+            "agent.identity.update_soul",
+            json!({"soul": long}),
+            413,
+            "soul",
+        ),
+        ("agents.get", json!({"agent_id": 7}), 400, "agent_id"),
+    ] {
+        let reply = t.ada.post(&format!("/v1/rpc/{method}"), params).await;
+        assert_eq!(reply.status, status, "{method}");
+        assert_eq!(reply.json()["error"]["param"], param, "{method}");
+    }
+    let reply = t.ada.post("/v1/rpc/agents.get", json!({})).await;
+    let error = &reply.json()["error"];
+    assert!(text(error, "/message").contains("agent_id"), "{error}");
+    assert!(error["param"].is_null(), "{error}");
+}
+
+#[tokio::test]
 async fn profile_rules_also_apply_to_methods() {
     let t = team().await;
     t.ada.make_agent("sage").await;

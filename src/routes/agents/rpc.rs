@@ -117,9 +117,22 @@ struct Soul {
 /// 400 for a missing or invalid parameter; the error names it.
 fn take<T: DeserializeOwned>(params: Map<String, Value>) -> Result<T, ApiError> {
     serde_path_to_error::deserialize(Value::Object(params)).map_err(|e| {
-        let path = e.path().to_string();
+        // The path of a missing parameter is `.`.
+        let path = e.path().to_string().trim_start_matches('.').to_owned();
         ApiError::invalid(ErrorCode::InvalidParams, e.into_inner().to_string(), path)
     })
+}
+
+/// Returns the parameter that contains a field of a profile.
+fn param_of(field: &str) -> String {
+    let param = match field {
+        "name" => "id",
+        "display_name" => "label",
+        "instructions" => "soul",
+        field if field.starts_with("avatar") => "emoji",
+        field => field,
+    };
+    param.to_owned()
 }
 
 /// Call a method by its name
@@ -200,7 +213,10 @@ async fn call(
             Err(ApiError::not_found(ErrorCode::MethodNotFound, text))
         }
     };
-    answer.map(|answer| (read_only, Json(answer)))
+    match answer {
+        Ok(answer) => Ok((read_only, Json(answer))),
+        Err(e) => Err(e.rename_param(param_of)),
+    }
 }
 
 struct Rpc {
