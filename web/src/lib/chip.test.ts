@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { AT, task } from '../test/make';
 import { chipText, waitText } from './chip';
+import { clock } from './time';
 
 test('the chip shows the state of the task', () => {
   const now = Date.parse(AT) + 7200;
@@ -31,7 +32,7 @@ test('the chip shows the state of the task', () => {
   expect(textOf({ retry_at: AT, wait_reason: 'budget' })).toBe('Waiting for budget');
   expect(textOf({ wait_reason: 'approval', round: 1 })).toBe('Waiting for approval');
   expect(textOf({ status: 'failed' })).toBe('Failed');
-  expect(waitText(task({ retry_at: AT, wait_reason: 'unavailable' }), 'Vibe')).toContain(
-    'The same request will be sent again',
+  expect(waitText(task({ retry_at: AT, wait_reason: 'rate_limited' }), 'Vibe')).toBe(
+    `The model is rate-limited. The same request will be sent again at ${clock(AT)}.`,
   );
 });

@@ -1,6 +1,6 @@
 import type { Task } from '../api/types';
 import { money } from './numbers';
-import { plural, seconds } from './time';
+import { clock, plural, seconds } from './time';
 
 export type ChipState = 'queued' | 'retrying' | 'running' | 'done' | 'failed' | 'stopped';
 
@@ -76,7 +76,7 @@ export function waitText(t: Task, name: string): string {
   if (t.wait_reason === 'budget') return 'Running replies have reserved the rest of a budget.';
   if (t.retry_at) {
     const why = t.wait_reason === 'rate_limited' ? 'The model is rate-limited' : 'The model did not respond';
-    return `${why}. The same request will be sent again.`;
+    return `${why}. The same request will be sent again at ${clock(t.retry_at)}.`;
   }
   return t.status === 'queued' && !t.wait_reason ? `${name} starts as soon as it is free.` : '';
 }
