@@ -132,6 +132,7 @@ impl Work {
         let fork = open_for_run(c, &new, self.audience).await?;
         let text = ReplyText::of(outputs::cut(goal));
         let goal = AgentPost {
+            id: MessageId::new(),
             workspace: new.workspace,
             channel,
             thread,
@@ -140,6 +141,7 @@ impl Work {
             agent: author,
             requester: new.creator,
             text: &text,
+            attachments: Vec::new(),
             metadata: outputs::metadata(self.run.id, author, version),
         };
         let goal = post::post_as_agent(c, goal).await?;

@@ -109,6 +109,7 @@ pub(super) async fn post(
     }
     let text = ReplyText::of(cut(content));
     let post = AgentPost {
+        id: MessageId::new(),
         workspace: run.workspace_id,
         channel,
         thread: thread.unwrap_or_default(),
@@ -117,6 +118,7 @@ pub(super) async fn post(
         agent: new.agent,
         requester: run.requested_by,
         text: &text,
+        attachments: Vec::new(),
         metadata: MessageMetadata {
             run_start: new.start,
             ..metadata(run.id, new.agent, new.agent_version)

@@ -15,6 +15,7 @@ use crate::{
         threads::{self, ThreadOrigin, ThreadStart},
     },
     db::Conn,
+    files::Attachment,
     ids::{AgentId, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::{EventType, NewEvent, log},
     tasks::queue,
@@ -23,6 +24,7 @@ use crate::{
 /// A message by an agent.
 #[derive(Debug, Clone)]
 pub struct AgentPost<'a> {
+    pub id: MessageId,
     pub workspace: WorkspaceId,
     pub channel: ChannelId,
     pub thread: ThreadId,
@@ -34,6 +36,8 @@ pub struct AgentPost<'a> {
     /// The person for whom the message is posted.
     pub requester: UserId,
     pub text: &'a ReplyText,
+    /// Files whose rows are stored.
+    pub attachments: Vec<Attachment>,
     pub metadata: MessageMetadata,
 }
 
@@ -43,7 +47,7 @@ pub struct AgentPost<'a> {
 /// # Errors
 /// Only database errors.
 pub async fn post_as_agent(c: &mut Conn, post: AgentPost<'_>) -> Result<Message, ChatError> {
-    let (id, audience) = (MessageId::new(), queue::audience_of(c, post.channel).await?);
+    let (id, audience) = (post.id, queue::audience_of(c, post.channel).await?);
     if post.starts_thread {
         let origin = ThreadOrigin {
             workspace: post.workspace,
@@ -81,7 +85,7 @@ pub async fn post_as_agent(c: &mut Conn, post: AgentPost<'_>) -> Result<Message,
         content: post.text.content.clone(),
         plain: post.text.plain.clone(),
         mentions: Vec::new(),
-        attachments: Vec::new(),
+        attachments: post.attachments,
         metadata: post.metadata,
         client_id: None,
     };

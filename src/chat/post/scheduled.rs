@@ -8,15 +8,19 @@ use crate::{
         text::ReplyText,
     },
     db::Conn,
-    ids::AgentId,
+    files::Attachment,
+    ids::{AgentId, MessageId},
     tasks::{Lease, Task, queue},
 };
 
 /// A complete reply of a scheduled task.
 #[derive(Debug)]
 pub struct ScheduledPost<'a> {
+    pub id: MessageId,
     pub agent: AgentId,
     pub text: &'a ReplyText,
+    /// Files whose rows are stored.
+    pub attachments: Vec<Attachment>,
     pub metadata: MessageMetadata,
 }
 
@@ -33,6 +37,7 @@ pub async fn post_scheduled(
 ) -> Result<Message, ChatError> {
     let target = lease.target;
     let new = AgentPost {
+        id: post.id,
         workspace: task.workspace_id,
         channel: target.channel,
         thread: target.thread,
@@ -41,6 +46,7 @@ pub async fn post_scheduled(
         agent: post.agent,
         requester: task.requested_by,
         text: post.text,
+        attachments: post.attachments,
         metadata: post.metadata,
     };
     let message = post_as_agent(c, new).await?;

@@ -4,9 +4,11 @@ use uuid::Uuid;
 
 use crate::{
     auth::AuthError,
-    chat::messages,
     db::{Conn, DbError, now},
-    files::{self, Blobs, FileError, Kind, MessageFile, NewBlob, Published, pictures::Picture},
+    files::{
+        self, Attachment, Blobs, FileError, Kind, MessageFile, NewBlob, Published,
+        pictures::Picture,
+    },
     ids::{FileId, MessageId},
     tasks::Task,
 };
@@ -58,15 +60,22 @@ async fn publish_one(
     Ok(Some((published, picture)))
 }
 
-/// Attaches pictures to a reply that is about to end, as files of the requester, until the workspace is full. Returns the uploads
-/// whose bytes they use, in order.
+/// Pictures whose rows are stored, and the uploads whose bytes they use.
+#[derive(Default)]
+pub(super) struct Attached {
+    pub(super) files: Vec<Attachment>,
+    pub(super) uploads: Vec<Uuid>,
+}
+
+/// Stores the rows of pictures of a reply that is about to end, as files of the requester, until the workspace is full. The caller stores
+/// the attachments with the reply.
 pub(super) async fn attach(
     c: &mut Conn,
     task: &Task,
     reply: MessageId,
     pictures: &[ReplyPicture],
-) -> Result<Vec<Uuid>, DbError> {
-    let (mut attachments, mut uploads) = (Vec::new(), Vec::new());
+) -> Result<Attached, DbError> {
+    let mut attached = Attached::default();
     for picture in pictures {
         let file = MessageFile {
             id: picture.id,
@@ -78,17 +87,14 @@ pub(super) async fn attach(
             message: reply,
         };
         match files::insert_of_message(c, task.workspace_id, &file).await {
-            Ok((attachment, upload)) => {
-                attachments.push(attachment);
-                uploads.push(upload);
+            Ok((file, upload)) => {
+                attached.files.push(file);
+                attached.uploads.push(upload);
             }
             Err(FileError::Auth(AuthError::QuotaExceeded(_))) => break,
             Err(FileError::Db(e) | FileError::Auth(AuthError::Db(e))) => return Err(e),
             Err(_) => return Err(sqlx::Error::RowNotFound.into()),
         }
     }
-    if !attachments.is_empty() {
-        messages::set_attachments(c, reply, attachments).await?;
-    }
-    Ok(uploads)
+    Ok(attached)
 }

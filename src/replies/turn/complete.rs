@@ -9,10 +9,15 @@ use crate::{
         profiles::{Coding, Resolved},
         segments::PassOptions,
     },
-    chat::{collaboration::Turn, messages, post, presets, remove},
+    chat::{
+        collaboration::Turn,
+        messages,
+        post::{self, ScheduledPost},
+        presets, remove,
+    },
     db::{Conn, DbError, now},
     failpoint,
-    files::pictures::Picture,
+    files::{Attachment, pictures::Picture},
     ids::{AgentId, MemoryId, MessageId, TaskId},
     memory::recall,
     realtime::Hub,
@@ -132,11 +137,10 @@ impl Completion {
             _ => Steps::of(c, lease.task).await?,
         };
         let cited = self.cited.at_end(c).await?;
-        let uploads = match task.reply_message_id {
-            Some(reply) => attach::attach(c, &task, reply, &self.pictures).await?,
-            None => Vec::new(),
-        };
-        let reply = self.finish_reply(c, &task, &cited, steps).await?;
+        let reply = task.reply_message_id.unwrap_or_default();
+        let attached = attach::attach(c, &task, reply, &self.pictures).await?;
+        self.finish_reply(c, &task, reply, &cited, steps, attached.files)
+            .await?;
         self.finish_task(c, &task, &cited, reply).await?;
         remove_superseded(c, self.retry_of, lease).await?;
         told::announce_changes(c, &task, &lease).await?;
@@ -150,7 +154,7 @@ impl Completion {
         if Turn::of(&task).is_some() && guard::note_turn(c, &task, cited.text.content()).await? {
             scheduled::fail_tree(c, &task, FailCode::Loop, &self.hub, lease.audience).await?;
         }
-        Ok(Some(uploads))
+        Ok(Some(attached.uploads))
     }
 
     /// Completes the row of the reply, or posts the reply of a scheduled task.
@@ -158,9 +162,11 @@ impl Completion {
         &self,
         c: &mut Conn,
         task: &Task,
+        reply: MessageId,
         cited: &CitedText,
         steps: Steps,
-    ) -> Result<MessageId, LeaseLost> {
+        attachments: Vec<Attachment>,
+    ) -> Result<(), LeaseLost> {
         let lease = &self.lease;
         let metadata = messages::MessageMetadata {
             agent_id: Some(self.agent),
@@ -176,13 +182,22 @@ impl Completion {
             code: coding::without_repository(c, task, self.coding.as_ref()).await?,
             ..messages::MessageMetadata::default()
         };
-        Ok(match task.reply_message_id {
-            Some(reply) => {
-                messages::finish_reply(c, reply, &cited.text, &metadata, lease.audience).await?;
-                reply
-            }
-            None => scheduled::post_reply(c, task, lease, &cited.text, metadata).await?,
-        })
+        if task.reply_message_id.is_none() {
+            let new = ScheduledPost {
+                id: reply,
+                agent: lease.target.agent,
+                text: &cited.text,
+                attachments,
+                metadata,
+            };
+            scheduled::post_reply(c, task, lease, new).await?;
+            return Ok(());
+        }
+        if !attachments.is_empty() {
+            messages::set_attachments(c, reply, attachments).await?;
+        }
+        messages::finish_reply(c, reply, &cited.text, &metadata, lease.audience).await?;
+        Ok(())
     }
 
     /// Ends the attempt and the task.

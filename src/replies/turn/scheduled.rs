@@ -3,12 +3,10 @@
 use crate::{
     chat::{
         ChatError,
-        messages::{MessageMetadata, ReplyText},
         post::{self, ScheduledPost},
         remove,
     },
     db::{Conn, DbError, now},
-    ids::MessageId,
     realtime::{Audience, Hub},
     replies::prompt::NOTHING,
     schedules::{self, Scheduled},
@@ -45,20 +43,14 @@ pub(super) async fn post_reply(
     c: &mut Conn,
     task: &Task,
     lease: &Lease,
-    text: &ReplyText,
-    metadata: MessageMetadata,
-) -> Result<MessageId, DbError> {
-    let new = ScheduledPost {
-        agent: lease.target.agent,
-        text,
-        metadata,
-    };
+    new: ScheduledPost<'_>,
+) -> Result<(), DbError> {
     let posted = post::post_scheduled(c, task, lease, new).await;
-    let posted = posted.map_err(|e| match e {
+    posted.map_err(|e| match e {
         ChatError::Db(e) => e,
         _ => sqlx::Error::RowNotFound.into(),
     })?;
-    Ok(posted.id)
+    Ok(())
 }
 
 /// Stops the tree of a running task. If a schedule started the task, this counts as a failure of the
