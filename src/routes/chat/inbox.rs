@@ -212,11 +212,8 @@ async fn set_inbox_state(
     Body(form): Body<InboxStateForm>,
 ) -> Result<Json<ChangedItems>, ApiError> {
     if form.ids.is_empty() || form.ids.len() > CHANGED_MAX {
-        return Err(ApiError::invalid(
-            ErrorCode::InvalidValue,
-            format!("`ids` must have 1 to {CHANGED_MAX} items"),
-            "ids",
-        ));
+        let text = format!("`ids` must have 1 to {CHANGED_MAX} items");
+        return Err(ApiError::unprocessable(ErrorCode::InvalidValue, text).param("ids"));
     }
     let to = NewState {
         state: form.state,

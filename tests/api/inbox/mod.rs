@@ -303,6 +303,17 @@ async fn changes_of_state_can_be_repeated_and_undone() {
 }
 
 #[tokio::test]
+async fn a_change_of_state_is_for_1_to_200_items() {
+    let t = team().await;
+    let change = |count| json!({"ids": vec![unknown_id("inbox"); count], "state": "done"});
+    for count in [0, 201] {
+        let refused = t.bo.put("/v1/inbox/state", change(count)).await;
+        assert_eq!(refused.refused(422), "invalid_value");
+    }
+    t.bo.put("/v1/inbox/state", change(200)).await.is(200);
+}
+
+#[tokio::test]
 async fn an_item_can_be_postponed_for_a_minute_to_a_year() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "@bo look").await;
