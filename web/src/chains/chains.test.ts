@@ -2,6 +2,7 @@
 import { fireEvent, screen as page, waitFor, within } from '@testing-library/svelte';
 import { describe, expect, test } from 'vitest';
 import CompletionMenu from '../components/CompletionMenu.svelte';
+import { agentName } from '../lib/text';
 import { Completion } from '../state/composer.svelte';
 import { AT, message, task } from '../test/make';
 import { Screen } from '../test/screen';
@@ -99,6 +100,18 @@ describe('on screen', () => {
     const list = within(await page.findByRole('list', { name: 'Chain' }));
     expect(list.getAllByRole('listitem')).toHaveLength(2);
     expect(page.getByRole('status').textContent).toMatch(/ answers first, then .+\.$/);
+  });
+  test('a draft whose agents should wait for each other becomes a chain on request', async () => {
+    const [first, second] = screen.ws.people.agents;
+    const drafts: string[] = [];
+    screen.show(Chains, {
+      text: `@${first!.name} write it, then @${second!.name} review it`,
+      onput: (text: string) => drafts.push(text),
+    });
+    const status = await page.findByText(/^Both start now\. .+ will not see .+’s answer\.$/);
+    expect(status.textContent).toContain(agentName(second!));
+    await fireEvent.click(page.getByRole('button', { name: 'One after the other' }));
+    expect(drafts).toEqual([`@${first!.name} write it → @${second!.name} review it`]);
   });
   test('an agent’s complete name offers another agent', async () => {
     const name = screen.ws.people.agents[0]!.name;

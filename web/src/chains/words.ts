@@ -87,3 +87,7 @@ export function sumsText({ spent }: TaskTree): string {
 /** `Coder answers first, then Reviewer, then Tester.` */
 export const orderText = (names: string[]): string =>
   `${names[0]} answers first, then ${names.slice(1).join(', then ')}.`;
+
+/** `Both start now. Reviewer will not see Coder’s answer.` */
+export const togetherText = (first: string, second: string): string =>
+  `Both start now. ${second} will not see ${first}’s answer.`;
