@@ -34,7 +34,7 @@ pub(super) fn markdown(result: &Resolution) -> String {
         .collect();
     parts.extend(list("Action items", &items));
     parts.extend(list("Open questions", &texts(&result.open_questions)));
-    parts.extend(list("Left for later", &texts(&result.deferred_items)));
+    parts.extend(list("Postponed", &texts(&result.deferred_items)));
     parts.join("\n\n")
 }
 
