@@ -402,10 +402,10 @@ async fn a_list_of_editors_is_checked_and_restored() {
     let back = json!({"target_version": of_ada["version"]});
     let reply = t.bo.post(&format!("{path}/rollback"), back).await;
     assert_eq!(reply.refused(422), "locks_you_out");
-    // `PUT` without the field keeps the list.
+    // `PUT` without the field empties the list, as it resets every field.
     let form = json!({"name": "sage", "instructions": "x"});
-    let kept = t.bo.put(&path, form).await.is(200);
-    assert_eq!(kept["editors"], json!([t.bo.id]));
+    let open = t.bo.put(&path, form).await.is(200);
+    assert_eq!(open["editors"], json!([]));
 }
 
 #[tokio::test]

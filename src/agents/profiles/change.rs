@@ -398,11 +398,7 @@ async fn apply(
     let mut profile = parts.profile;
     let before = &row.profile.0;
     profile.files.clone_from(&before.files);
-    profile.editors = match profile.editors {
-        // A PUT that leaves the field out must not let everyone change the agent.
-        None if previous.is_none() => before.editors.clone(),
-        editors => editors.filter(|editors| !editors.is_empty()),
-    };
+    profile.editors = profile.editors.filter(|editors| !editors.is_empty());
     // Treats the default value that responses show for an unset field as unset.
     if profile.base_profile_id.is_none()
         && before.max_output_tokens.is_none()
