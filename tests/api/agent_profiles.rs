@@ -209,7 +209,7 @@ async fn every_provided_field_is_returned_and_stored() {
 async fn server_set_fields_are_ignored_in_every_form() {
     let t = team().await;
     let server = json!({"id": unknown_id("agent"), "object": "cat", "version": 9, "created_at": "2001-01-01T00:00:00.000Z",
-        "updated_at": 7, "created_by": t.bo.id, "workspace_id": unknown_id("ws"), "is_default": true, "is_system": true});
+        "updated_at": 7, "created_by": t.bo.id, "workspace_id": unknown_id("ws"), "is_default": true, "is_system": false});
     let made = make(&t.ada, with(form("sage"), server.clone())).await;
     assert_ne!(made["id"], server["id"]);
     assert_eq!(
@@ -241,6 +241,23 @@ async fn server_set_fields_are_ignored_in_every_form() {
             assert_eq!(now[field], made[field], "{field}");
         }
     }
+}
+
+#[tokio::test]
+async fn no_request_makes_a_system_agent() {
+    let t = team().await;
+    let path = path_of(&t.ada, "sage").await;
+    let system = json!({"is_system": true});
+    for reply in [
+        t.ada
+            .post("/v1/agents", with(form("owl"), system.clone()))
+            .await,
+        t.ada.put(&path, with(form("sage"), system.clone())).await,
+        t.ada.patch(&path, system).await,
+    ] {
+        assert_eq!(reply.refused(400), "invalid_field");
+    }
+    assert_eq!(t.ada.get(&path).await.ok()["is_system"], false);
 }
 
 #[tokio::test]

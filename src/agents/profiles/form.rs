@@ -202,6 +202,11 @@ fn is_inline_persona(key: &str, value: &Value) -> bool {
     key == "persona" && !value.is_null() && value.get("id").is_none()
 }
 
+/// Checks whether the server can have returned this field. No agent is a system agent.
+fn is_from_server(key: &str, value: &Value) -> bool {
+    SERVER_FIELDS.contains(&key) && (key != "is_system" || *value == Value::Bool(false))
+}
+
 /// Accepts the fields that only the server sets, and rejects all others.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct ServerFields {}
@@ -210,7 +215,7 @@ impl<'de> Deserialize<'de> for ServerFields {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let rest: BTreeMap<String, Value> = BTreeMap::deserialize(d)?;
         for (key, value) in &rest {
-            if !SERVER_FIELDS.contains(&key.as_str()) {
+            if !is_from_server(key, value) {
                 return Err(serde::de::Error::custom(format!(
                     "unknown field `{key}`: see the fields of an agent in /docs"
                 )));
@@ -966,7 +971,7 @@ impl AgentPatch {
                     key.clone(),
                 ));
             }
-            if SERVER_FIELDS.contains(&key.as_str()) {
+            if is_from_server(key, value) {
                 continue;
             }
             if key == "metadata"
