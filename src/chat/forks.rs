@@ -273,8 +273,7 @@ fn title_of(text: &str) -> String {
     cut[..whole.unwrap_or(cut.len())].trim_end().to_owned()
 }
 
-/// Updates a fork after a message has been posted in it. Its draft or resolution becomes stale, and a fork without its own title is
-/// named after the first message from a person. Appends `fork.updated` if anything changed.
+/// Updates a fork after a message has been posted in it: its draft or resolution becomes stale. Appends `fork.updated` if it was not.
 ///
 /// Must be called after all other events of the transaction have been appended, because sequence numbers follow the order of events.
 pub async fn on_message_posted(
@@ -285,31 +284,10 @@ pub async fn on_message_posted(
     let Some(fork) = message.fork_id else {
         return Ok(());
     };
-    let outdated = mark_stale(c, fork).await?;
-    let named = message.author.kind == AuthorKind::Human && name_after(c, fork, message).await?;
-    if outdated || named {
+    if mark_stale(c, fork).await? {
         announced(c, fork, audience).await?;
     }
     Ok(())
-}
-
-/// Names a fork after a person's message; returns `false` if it already has a name.
-async fn name_after(c: &mut Conn, fork: ForkId, message: &Message) -> Result<bool, DbError> {
-    let unnamed: Vec<(ForkId,)> = c
-        .q("select id from forks where id = $1 and title_from = message_id")
-        .bind(fork)
-        .all()
-        .await?;
-    if unnamed.is_empty() {
-        return Ok(false);
-    }
-    c.q("update forks set title = $2, title_from = $3 where id = $1")
-        .bind(fork)
-        .bind(title_after(message))
-        .bind(message.id)
-        .run()
-        .await?;
-    Ok(true)
 }
 
 /// The title derived from a message: its first line that is not a quote.

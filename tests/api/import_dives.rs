@@ -329,10 +329,8 @@ async fn a_title_from_a_message_is_deleted_with_the_message() {
     let t = unlimited_team().await;
     let started = t.bo.start(&t.general, "The merger").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
-    let fork = id(&t
-        .bo
-        .start_fork(&thread, &root, json!({"agent_id": null}))
-        .await);
+    let form = json!({"title": "Nine million", "agent_id": null});
+    let fork = id(&t.bo.start_fork(&thread, &root, form).await);
     t.bo.tell_in(&fork, "Nine million").await;
     let first = archive(&t.ada, json!({})).await;
 

@@ -38,6 +38,12 @@ async function fork(p, text) {
   await row.getByRole('button', { name: 'Deep dive from here', exact: true }).click();
   await explore(p).waitFor();
 }
+const rename = async (p, name) => {
+  await button(forkPanel(p), 'Rename').click();
+  await box(p.page, 'Name of the dive').fill(name);
+  await p.page.keyboard.press('Enter');
+  await forkPanel(p).getByRole('heading', { name }).waitFor();
+};
 const id = (p) => /panel=dive:(fork_\w+)/.exec(p.page.url())?.[1];
 const opened = (p) => p.page.waitForURL(/panel=dive:fork_/);
 const close = async (p) => {
@@ -102,12 +108,15 @@ test('the context is chosen before the first message; the agent can change at an
   await explore(ada).waitFor();
 });
 
-test('the first line becomes the title, and the agent replies to each message without a mention', async () => {
+test('the title stays that of the message until someone renames it; the agent replies without a mention', async () => {
+  assert.equal(await button(forkPanel(ada), 'Rename').count(), 0);
   await explore(ada).fill('What breaks if we wait?\nA long answer, and hold it');
   await forkPanel(ada).getByText('Vibe will reply here').waitFor();
   await ada.page.keyboard.press('Enter');
   await inFork(ada, 'last-write-wins for each field').waitFor();
-  await forkPanel(ada).getByRole('heading', { name: 'What breaks if we wait?' }).waitFor();
+  await forkPanel(ada).getByRole('heading', { name: QUESTION }).waitFor();
+  await rename(ada, 'What breaks if we wait?');
+  assert.equal(await button(forkPanel(ada), 'Rename').count(), 0);
   assert.ok(await button(ada.page, 'Resolve dive').isDisabled(), 'an answer is running');
   assert.equal(await thread(ada).locator('[aria-busy=true]').count(), 0);
   assert.equal(await forkPanel(ada).locator('[aria-busy=true]').count(), 1);
@@ -202,6 +211,7 @@ test('a second dive from the same message does not include the first', async () 
   await forkPanel(bo).getByText('Think out loud').waitFor();
   await button(bo.page, 'Make a plan').click();
   await inFork(bo, 'Make a plan').waitFor();
+  await rename(bo, 'Make a plan');
   await inFork(bo, 'Monday: two quiet days').waitFor();
   const sent = await model.until((b) => b.stream && /Make a plan/.test(b.messages.at(-1).content));
   assert.ok(!JSON.stringify(sent.messages).includes('What breaks if we wait'));

@@ -113,7 +113,7 @@ async fn list_forks(
 pub(in crate::routes) struct ForkForm {
     /// A message of the thread's main line.
     message_id: MessageId,
-    /// If omitted, the title is taken from the first message.
+    /// If omitted, the title is taken from the first line of the forked message.
     title: Option<String>,
     /// Topic of the fork, at most 2,000 characters; included in the prompt of the fork's agent.
     description: Option<String>,
