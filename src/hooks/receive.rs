@@ -196,16 +196,15 @@ pub async fn post(
     }
     let mut attempt = post.attempt.clone();
     if let Some(wanted) = &post.channel {
-        match choose_channel(c, hook, wanted).await? {
-            Some(channel) => hook.channel_id = channel,
-            None => {
-                let own: String = c
-                    .q("select name from channels where id = $1")
-                    .bind(hook.channel_id)
-                    .value()
-                    .await?;
-                attempt.note_channel(wanted, &own);
-            }
+        if let Some(channel) = choose_channel(c, hook, wanted).await? {
+            hook.channel_id = channel;
+        } else {
+            let own: String = c
+                .q("select name from channels where id = $1")
+                .bind(hook.channel_id)
+                .value()
+                .await?;
+            attempt.note_channel(wanted, &own);
         }
     }
     let thread = match (&post.thread_key, &post.thread_ts) {
