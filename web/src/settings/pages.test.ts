@@ -19,6 +19,8 @@ test.each([
   ['bots', 'sign-in'],
   ['webhooks', 'sign-in'],
   ['invites', 'members'],
+  ['security', 'workspace'],
+  ['providers', 'server'],
   ['channels', 'workspace'],
   ['import', 'workspace'],
   ['export', 'workspace'],

@@ -97,6 +97,8 @@ const MOVED: Partial<Record<string, SettingsPage>> = {
   bots: 'sign-in',
   webhooks: 'sign-in',
   invites: 'members',
+  security: 'workspace',
+  providers: 'server',
   channels: 'workspace',
   import: 'workspace',
   export: 'workspace',
