@@ -57,7 +57,7 @@ pub async fn edit(
             ForkError::Stale(Box::new(known))
         }));
     }
-    let content = form.apply(c, &fork, &base).await?;
+    let content = form.apply(c, &fork, &base, caller.user).await?;
     match current {
         Some(draft) if draft.status == ResolutionStatus::Draft && content == base => Ok(draft),
         Some(draft) if draft.status == ResolutionStatus::Draft => {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     chat::forks::Fork,
-    db::{Conn, DbError},
+    db::{Conn, DbError, is_visible_person},
     ids::{ActionItemId, MessageId, UserId, WorkspaceId},
     patch::present,
 };
@@ -219,7 +219,7 @@ impl ResolutionForm {
         Ok(())
     }
 
-    /// Applies the form to `base`.
+    /// Applies the form of an editor to `base`.
     ///
     /// # Errors
     /// `Invalid`, `InvalidSource`, `NoSuchMember`, `NoSuchItem`.
@@ -228,6 +228,7 @@ impl ResolutionForm {
         c: &mut Conn,
         fork: &Fork,
         base: &Content,
+        editor: UserId,
     ) -> Result<Content, ForkError> {
         self.check()?;
         self.check_sources(c, fork, base).await?;
@@ -264,7 +265,7 @@ impl ResolutionForm {
                             old.owner_name.clone()
                         }
                         (Some(owner), _) => {
-                            let name = member_name(c, fork.workspace_id, owner).await?;
+                            let name = member_name(c, fork.workspace_id, owner, editor).await?;
                             let param = || format!("action_items[{n}].owner_id");
                             Some(name.ok_or_else(|| {
                                 ForkError::NoSuchMember(owner.to_string(), param())
@@ -396,16 +397,21 @@ pub fn one_line(text: &str) -> String {
         .join(" ")
 }
 
-/// Name of a member; `None` if the person is not in the workspace.
+/// Name of a member; `None` if the person is not in the workspace, or if `reader` does not see them.
 pub(super) async fn member_name(
     c: &mut Conn,
     workspace: WorkspaceId,
     user: UserId,
+    reader: UserId,
 ) -> Result<Option<String>, DbError> {
     let row: Option<(String,)> = c
-        .q("select u.name from members m join users u on u.id = m.user_id where m.workspace_id = $1 and m.user_id = $2")
+        .q(concat!(
+            "select u.name from members m join users u on u.id = m.user_id where m.workspace_id = $1 and m.user_id = $2 and ",
+            is_visible_person!("$1", "$2", "$3")
+        ))
         .bind(workspace)
         .bind(user)
+        .bind(reader)
         .opt()
         .await?;
     Ok(row.map(|row| row.0))

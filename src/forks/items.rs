@@ -256,13 +256,15 @@ pub async fn change(
             .await?;
     }
     if let Some(owner) = patch.owner {
-        let name =
-            match owner {
-                Some(user) => Some(member_name(c, actor.workspace, user).await?.ok_or_else(
-                    || ForkError::NoSuchMember(user.to_string(), "owner_id".to_owned()),
-                )?),
-                None => None,
-            };
+        let name = match owner {
+            Some(user) => {
+                let name = member_name(c, actor.workspace, user, actor.user).await?;
+                Some(name.ok_or_else(|| {
+                    ForkError::NoSuchMember(user.to_string(), "owner_id".to_owned())
+                })?)
+            }
+            None => None,
+        };
         c.q("update action_items set owner_id = $3, owner_name = $4 where resolution_id = $1 and id = $2")
             .bind(before.resolution_id)
             .bind(id)

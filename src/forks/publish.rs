@@ -91,7 +91,7 @@ pub async fn publish(
         (Some(draft), None) => draft.id,
         (Some(draft), Some(form)) => {
             let base = Content::from(&draft);
-            let content = form.apply(c, &fork, &base).await?;
+            let content = form.apply(c, &fork, &base, caller.user).await?;
             if content == base {
                 draft.id
             } else {
@@ -103,7 +103,7 @@ pub async fn publish(
         (None, Some(form)) => {
             let published = find_published(c, id).await?;
             let base = published.as_ref().map(Content::from).unwrap_or_default();
-            let content = form.apply(c, &fork, &base).await?;
+            let content = form.apply(c, &fork, &base, caller.user).await?;
             edit::begin(c, &fork, caller.user, published.as_ref(), &content).await?
         }
         (None, None) => return Err(ForkError::NoDraft),

@@ -347,6 +347,35 @@ async fn a_guest_retries_their_own_tasks_only() {
 }
 
 #[tokio::test]
+async fn a_guest_takes_a_deep_dive_to_its_result_with_the_people_they_see() {
+    let w = world().await;
+    let thread = w.t.ada.thread(&w.plans, "Root").await;
+    let root = id(&w.gus.messages(&thread).await[0]);
+    let form = json!({"message_id": root, "agent_id": null});
+    let start = format!("/v1/threads/{thread}/forks");
+    let started = w.gus.post(&start, form).await.is(201);
+    let fork = format!("/v1/forks/{}", text(&started, "/fork/id"));
+    let named = w.gus.patch(&fork, json!({"title": "The plan"})).await;
+    assert_eq!(named.is(200)["title"], "The plan");
+    let publish = format!("{fork}/publish");
+    let result = |owner: &str| {
+        let items = json!([{"text": "Book the room", "owner_id": owner}]);
+        json!({"resolution": {"headline": "Monday", "action_items": items}})
+    };
+    let hidden = w.gus.post(&publish, result(&w.cat.id)).await;
+    hidden.refused(422);
+    let published = w.gus.post(&publish, result(&w.t.ada.id)).await.is(200);
+    let item = text(&published, "/resolution/action_items/0/id");
+    let item = format!("/v1/action-items/{item}");
+    let done = w.gus.patch(&item, json!({"done": true})).await;
+    assert_eq!(done.is(200)["done"], true);
+    let hidden = w.gus.patch(&item, json!({"owner_id": w.cat.id})).await;
+    hidden.refused(422);
+    w.gus.act(&format!("{fork}/reopen")).await.is(200);
+    w.gus.act(&format!("{fork}/abandon")).await.is(200);
+}
+
+#[tokio::test]
 async fn only_admins_decide_which_channels_a_guest_is_in() {
     let w = world().await;
     let (t, gus) = (&w.t, &w.gus);
