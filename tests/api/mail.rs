@@ -329,10 +329,15 @@ async fn several_people_are_invited_at_once_and_again() {
         .await
         .refused_as(429, "rate_limited");
     mails.nth(5).await;
-    let both = json!({"email": "bo@example.org", "emails": ["cy@example.org"]});
-    ada.post("/v1/invites", both)
-        .await
-        .refused_as(422, "invalid_value");
+    for wrong in [
+        json!({"email": "bo@example.org", "emails": ["cy@example.org"]}),
+        json!({"emails": []}),
+        json!({"member_ids": []}),
+    ] {
+        ada.post("/v1/invites", wrong)
+            .await
+            .refused_as(422, "invalid_value");
+    }
     let open = ada.post("/v1/invites", json!({})).await.is(201);
     let id = text(&open, "/id");
     ada.post(&format!("/v1/invites/{id}/send"), json!({}))

@@ -197,14 +197,16 @@ async fn list_invites(
 struct InviteForm {
     /// If set, only this email address can use the invite. If the server sends email, it sends the link there.
     email: Option<String>,
-    /// Several addresses, at most 100: each gets an invite of its own.
-    #[serde(default)]
-    emails: Vec<String>,
+    /// Several addresses, 1 to 100: each gets an invite of its own.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    emails: Option<Vec<String>>,
     /// Placeholder of an import: whoever uses the invite becomes this person, and gets the channels and messages.
     member_id: Option<UserId>,
-    /// Several placeholders, at most 100: each gets an invite of its own.
-    #[serde(default)]
-    member_ids: Vec<UserId>,
+    /// Several placeholders, 1 to 100: each gets an invite of its own.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    member_ids: Option<Vec<UserId>>,
     /// `member` by default.
     role: Option<Role>,
     /// For a guest, 1 to 50 channels.
@@ -253,17 +255,14 @@ struct Invitee {
 
 impl InviteForm {
     /// # Errors
-    /// `Invalid` for several kinds of lists, and for a list that is too long.
+    /// `Invalid` for several kinds of lists, and for a list that is empty or too long.
     fn invitees(&mut self) -> Result<Vec<Invitee>, AuthError> {
-        let (emails, members) = (
-            std::mem::take(&mut self.emails),
-            std::mem::take(&mut self.member_ids),
-        );
+        let (emails, members) = (self.emails.take(), self.member_ids.take());
         let is_one = self.email.is_some() || self.member_id.is_some();
-        if !members.is_empty() {
-            if is_one || !emails.is_empty() || members.len() > INVITED_MAX {
+        if let Some(members) = members {
+            if is_one || emails.is_some() || !(1..=INVITED_MAX).contains(&members.len()) {
                 let text = format!(
-                    "member_ids must have at most {INVITED_MAX} people, and email, emails, and member_id must be omitted"
+                    "member_ids must have 1 to {INVITED_MAX} people, and email, emails, and member_id must be omitted"
                 );
                 return Err(AuthError::Invalid(text, "member_ids"));
             }
@@ -273,10 +272,10 @@ impl InviteForm {
             });
             return Ok(invitees.collect());
         }
-        if !emails.is_empty() {
-            if is_one || emails.len() > INVITED_MAX {
+        if let Some(emails) = emails {
+            if is_one || !(1..=INVITED_MAX).contains(&emails.len()) {
                 let text = format!(
-                    "emails must have at most {INVITED_MAX} addresses, and email and member_id must be omitted"
+                    "emails must have 1 to {INVITED_MAX} addresses, and email and member_id must be omitted"
                 );
                 return Err(AuthError::Invalid(text, "emails"));
             }
@@ -307,7 +306,7 @@ async fn create_invite(
     base: LinkBase,
     Body(mut form): Body<InviteForm>,
 ) -> Result<(StatusCode, Json<NewInviteAnswers>), ApiError> {
-    let is_list = !form.emails.is_empty() || !form.member_ids.is_empty();
+    let is_list = form.emails.is_some() || form.member_ids.is_some();
     let invitees = form.invitees()?;
     let terms = GuestTerms::of_request(
         form.channel_ids,
