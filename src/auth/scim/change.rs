@@ -1,6 +1,5 @@
 //! PATCH operations, as RFC 7644 §3.5.2 and as Entra and Okta send them.
 
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -54,16 +53,6 @@ pub(super) struct Operation {
 #[derive(Debug, Clone)]
 pub(crate) struct PatchForm(pub(super) Vec<Operation>);
 
-#[derive(Deserialize)]
-struct RawOperation {
-    #[serde(alias = "Op", alias = "OP")]
-    op: String,
-    #[serde(default, alias = "Path")]
-    path: Option<String>,
-    #[serde(default, alias = "Value")]
-    value: Option<Value>,
-}
-
 impl PatchForm {
     /// # Errors
     /// `invalidSyntax`, `invalidPath`, `invalidFilter`.
@@ -80,19 +69,24 @@ impl PatchForm {
             )));
         }
         let read = |operation: &Value| {
-            let raw = RawOperation::deserialize(operation)
-                .map_err(|_| ScimFault::syntax("an operation has `op`, `path`, and `value`"))?;
-            let op = match raw.op.to_ascii_lowercase().as_str() {
+            let form = || ScimFault::syntax("an operation has `op`, `path`, and `value`");
+            let operation = operation.as_object().ok_or_else(form)?;
+            let text = |name| match field(operation, name) {
+                Some(Value::String(text)) => Ok(Some(text.as_str())),
+                None => Ok(None),
+                Some(_) => Err(form()),
+            };
+            let op = text("op")?.ok_or_else(form)?;
+            let op = match op.to_ascii_lowercase().as_str() {
                 "add" => Op::Add,
                 "replace" => Op::Replace,
                 "remove" => Op::Remove,
                 _ => return Err(ScimFault::syntax("`op` is `add`, `replace`, or `remove`")),
             };
-            let path = raw.path.as_deref().map(Path::parse).transpose()?;
             Ok(Operation {
                 op,
-                path,
-                value: raw.value,
+                path: text("path")?.map(Path::parse).transpose()?,
+                value: field(operation, "value").cloned(),
             })
         };
         list.iter().map(read).collect::<Result<_, _>>().map(Self)
@@ -336,6 +330,7 @@ mod tests {
         for off in [
             json!([{"op": "Replace", "path": "active", "value": "False"}]),
             json!([{"op": "replace", "value": {"active": false}}]),
+            json!([{"OP": "REPLACE", "PATH": "ACTIVE", "VALUE": "FALSE"}]),
             json!([{"op": "add", "path": "urn:ietf:params:scim:schemas:core:2.0:User:active", "value": false}]),
         ] {
             assert!(!apply(off).unwrap().is_active());
