@@ -539,6 +539,21 @@ async fn an_invite_of_a_guest_needs_channels_that_the_admin_can_read() {
 }
 
 #[tokio::test]
+async fn an_invite_names_the_end_of_a_guest_as_a_member_does() {
+    let w = world().await;
+    let end = "2099-01-01T00:00:00.000Z";
+    for name in ["guest_expires_at", "expires_at"] {
+        let mut form = json!({"role": "guest", "channel_ids": [w.plans]});
+        form[name] = end.into();
+        let invite = w.t.ada.post("/v1/invites", form).await.is(201);
+        assert_eq!(invite["guest_expires_at"], end);
+        assert_ne!(invite["expires_at"], end);
+    }
+    let member = json!({"expires_at": end});
+    w.t.ada.post("/v1/invites", member).await.refused(422);
+}
+
+#[tokio::test]
 async fn an_admin_sees_no_hidden_channel_in_the_invites_of_others() {
     let w = world().await;
     let cy = w.t.app.join(&w.t.ada, "Cy", "admin").await;

@@ -211,7 +211,8 @@ struct InviteForm {
     role: Option<Role>,
     /// For a guest, 1 to 50 channels.
     channel_ids: Option<Vec<ChannelId>>,
-    /// End of a guest's membership; never by default.
+    /// End of a guest's membership; never by default. Also accepted as `expires_at`, its name in `PATCH /v1/members/{user_id}`.
+    #[serde(alias = "expires_at")]
     guest_expires_at: Option<Timestamp>,
     /// Maximum number of uses; unlimited by default.
     max_uses: Option<i64>,
