@@ -636,6 +636,16 @@ async fn a_new_passkey_must_fit_its_challenge_its_account_and_this_site() {
 }
 
 #[tokio::test]
+async fn a_passkey_without_a_name_gets_one() {
+    let t = team().await;
+    let mut key = Authenticator::new(&t.app.base);
+    let options = t.bo.act("/v1/auth/passkeys/options").await.is(200);
+    let form = json!({"credential": key.create(&options)});
+    let added = t.bo.post("/v1/auth/passkeys", form).await.is(201);
+    assert_eq!(added["name"], "Passkey");
+}
+
+#[tokio::test]
 async fn the_last_way_to_sign_in_cannot_be_removed() {
     let t = team().await;
     let mut keys = [

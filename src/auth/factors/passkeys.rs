@@ -23,8 +23,8 @@ use crate::{
 /// Maximum number of passkeys of an account.
 pub(crate) const PASSKEYS_MAX: i64 = 10;
 const NAME_CHARS_MAX: usize = 80;
-/// Name of a passkey with which an account begins.
-const FIRST_NAME: &str = "Passkey";
+/// Name of a passkey to which nobody gave one.
+const DEFAULT_NAME: &str = "Passkey";
 
 #[derive(Debug, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub(crate) struct Passkey {
@@ -79,11 +79,11 @@ pub(crate) async fn credential_ids(c: &mut Conn, user: UserId) -> Result<Vec<Str
 pub(crate) async fn add(
     c: &mut Conn,
     user: UserId,
-    name: &str,
+    name: Option<&str>,
     new: &Registration,
     device: &Device,
 ) -> Result<(Passkey, Option<Vec<String>>), AuthError> {
-    let name = parse_name(name)?;
+    let name = parse_name(name.unwrap_or(DEFAULT_NAME))?;
     if flows::take(c, &new.challenge, FlowKind::PasskeyCreation).await? != Some(user) {
         return Err(AuthError::FlowExpired);
     }
@@ -172,7 +172,7 @@ pub(super) async fn add_first(
     new: &Registration,
     device: &Device,
 ) -> Result<Vec<String>, AuthError> {
-    let (_, codes) = insert(c, user, FIRST_NAME.to_owned(), new, device).await?;
+    let (_, codes) = insert(c, user, DEFAULT_NAME.to_owned(), new, device).await?;
     Ok(codes.unwrap_or_default())
 }
 

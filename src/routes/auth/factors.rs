@@ -379,8 +379,8 @@ async fn passkey_creation_options(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewPasskeyForm {
-    /// 1 to 80 characters.
-    name: String,
+    /// 1 to 80 characters; `Passkey` by default.
+    name: Option<String>,
     /// `PublicKeyCredential.toJSON()` of the new credential.
     #[schema(value_type = Object)]
     credential: Value,
@@ -421,7 +421,7 @@ async fn add_passkey(
         &caller,
         SecurityChange::PasskeyAdded,
         async move |c: &mut Conn| {
-            let added = passkeys::add(c, user, &form.name, &new, &device).await?;
+            let added = passkeys::add(c, user, form.name.as_deref(), &new, &device).await?;
             sessions::prove_second_factor(c, session).await?;
             Ok(added)
         },
