@@ -801,7 +801,12 @@ async fn an_erasure_includes_what_providers_sent() {
     let mut cy = sign_in(&w, "cy").await;
     cy.enter(&w.t.ada.workspace).await;
     w.t.ada.erase_as(&cy, &cy.handle).await;
-    for table in ["identities", "scim_users", "scim_group_members"] {
+    for table in [
+        "identities",
+        "scim_users",
+        "scim_emails",
+        "scim_group_members",
+    ] {
         assert_eq!(w.t.app.place.count(table).await, 0, "{table}");
     }
     refused(w.scim.get(&at(&user)).await, 404, None);
