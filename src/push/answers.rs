@@ -41,10 +41,10 @@ pub async fn list(c: &mut Conn, user: UserId) -> Result<Vec<PushAnswers>, DbErro
         return Ok(Vec::new());
     }
     let counted: Vec<(String, i32, i64)> = c
-        .q("select d.origin, d.status, count(*) as answers from \
-              (select origin, status, workspace_id, kind from deliveries where created_at >= $3 order by created_at desc limit $4) d \
+        .q("select d.origin, d.status, count(*) as answers from (select origin, status, workspace_id from deliveries \
+              where created_at >= $3 and kind <> 'mail' and status is not null order by created_at desc limit $4) d \
             join members m on m.workspace_id = d.workspace_id and m.user_id = $1 and m.role = $2 \
-            where d.kind <> 'mail' and d.status is not null group by d.origin, d.status order by d.origin, d.status")
+            group by d.origin, d.status order by d.origin, d.status")
         .bind(user)
         .bind(Role::Admin)
         .bind(now() - COUNTED_FOR)
