@@ -30,6 +30,7 @@ const KEYS: [string[], string, Scope][] = [
   [['Enter', '→'], 'In a list: go to the conversation beside it', 'columns'],
   [['Esc', '←'], 'In a conversation: back to the list beside it', 'columns'],
   [['Ctrl', 'Enter'], 'In the inbox: send the reply; the item is done', 'inbox'],
+  [['↑ ↓'], 'In a list: previous or next row', 'all'],
   [['U'], 'Mark unread from the focused message', 'messages'],
   [['Alt', '↑ ↓'], 'Previous or next channel', 'all'],
   [['Alt', 'Shift', '↑ ↓'], 'Previous or next unread channel', 'all'],
