@@ -1,5 +1,5 @@
 // @vitest-environment happy-dom
-import { screen as page } from '@testing-library/svelte';
+import { screen as page, within } from '@testing-library/svelte';
 import { expect, test } from 'vitest';
 import { Screen } from '../test/screen';
 import GetStarted from './GetStarted.svelte';
@@ -30,7 +30,8 @@ test('the steps lead to their pages and are counted', async () => {
 test('hidden steps are gone, and those that are all done are not shown', async () => {
   screen.ws.checklist = [{ name: 'start_thread', done: false }];
   screen.show(GetStarted, {});
-  page.getByRole('button', { name: 'Hide Get started' }).click();
+  const region = within(page.getByRole('region', { name: 'Get started' }));
+  region.getByRole('button', { name: 'Dismiss Get started' }).click();
   await expect.poll(() => screen.ws.checklist).toBeNull();
   expect(screen.scene.backend.calls.at(-1)).toBe('PATCH /v1/auth/me');
   expect(screen.scene.backend.bodies.at(-1)).toEqual({ checklist: false });
