@@ -21,7 +21,7 @@ const press = (key: string) =>
 test('Tab reaches the controls of the current row, and of the row that was focused last', () => {
   list(
     row('one') +
-      row('two', ' aria-current="true"') +
+      row('two', ' aria-current="page"') +
       '<li><a href="/x" id="x">x</a><button id="b">b</button></li>',
   );
   expect(stops()).toEqual(['two']);

@@ -1,5 +1,7 @@
 /** Links and buttons of a row. */
 const CONTROLS = 'a[href], button';
+/** The link to what is on screen. */
+const CURRENT = ':is([aria-current="true"], [aria-current="page"])';
 
 interface Options {
   /** Selector of the rows. */
@@ -18,10 +20,7 @@ export function roving(list: HTMLElement, { rows = 'li', arrows = true }: Option
   const reachable = () => [...list.querySelectorAll(rows)].filter((row) => controls(row).length);
   const update = () => {
     const all = reachable();
-    const stop =
-      all.find((row) => row === last) ??
-      all.find((row) => row.querySelector('[aria-current="true"]')) ??
-      all[0];
+    const stop = all.find((row) => row === last) ?? all.find((row) => row.querySelector(CURRENT)) ?? all[0];
     for (const row of all) for (const control of controls(row)) control.tabIndex = row === stop ? 0 : -1;
   };
   const onfocusin = (e: FocusEvent) => {
