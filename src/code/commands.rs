@@ -126,12 +126,13 @@ pub struct CommandFrame {
     pub text: String,
 }
 
-/// Commands of a runner that were not sent on this connection, in order; `sent` has the last number by session. The caller must store the
-/// keys of `prompt` commands with `issue_key`.
+/// Commands of a runner that were not sent on this connection, in order; `sent` has the last number by session, and `held` the number from
+/// which commands of a session wait. The caller must store the keys of `prompt` commands with `issue_key`.
 pub(super) async fn list(
     c: &mut Conn,
     runner: RunnerId,
     sent: &BTreeMap<CodeSessionId, i64>,
+    held: &BTreeMap<CodeSessionId, i64>,
 ) -> Result<Vec<Pending>, DbError> {
     // In this order on SQLite, because most sessions have no commands.
     let newest: Vec<(CodeSessionId, i64)> = c
@@ -144,13 +145,15 @@ pub(super) async fn list(
     let mut pending: Vec<Pending> = Vec::new();
     for (session, n) in newest {
         let known = sent.get(&session).copied().unwrap_or_default();
-        if n <= known {
+        let end = held.get(&session).copied().unwrap_or(i64::MAX);
+        if n <= known || end <= known + 1 {
             continue;
         }
         let rows: Vec<Pending> = c
-            .q("select session_id, n, task_id, command from runner_commands where session_id = $1 and n > $2 order by n limit $3")
+            .q("select session_id, n, task_id, command from runner_commands where session_id = $1 and n > $2 and n < $3 order by n limit $4")
             .bind(session)
             .bind(known)
+            .bind(end)
             .bind(AT_ONCE)
             .all()
             .await?;

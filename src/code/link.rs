@@ -43,6 +43,8 @@ pub struct RunnerHello {
     sandbox: String,
     /// True if the runner takes programs that need no repository.
     has_scratch: bool,
+    /// Number of turns that the runner works on at the same time; `None` for one that takes all at once.
+    turns_max: Option<usize>,
     offers: Vec<Offer>,
     engines: Vec<RunnerEngine>,
     /// Number of the last command by session.
@@ -96,6 +98,7 @@ impl RunnerHello {
             engines,
             sandbox,
             scratch,
+            turns,
             sessions,
             ..
         }) = serde_json::from_str(text)
@@ -130,6 +133,7 @@ impl RunnerHello {
                 .unwrap_or_default()
                 .to_owned(),
             has_scratch,
+            turns_max: turns,
             offers,
             engines,
             sessions: known.collect(),
@@ -143,6 +147,8 @@ pub struct Connected {
     pub connection: Uuid,
     /// True if the runner takes programs that need no repository.
     pub has_scratch: bool,
+    /// Number of turns that the runner works on at the same time; `None` for one that takes all at once.
+    pub turns_max: Option<usize>,
     /// Number of the last event by session.
     pub events: BTreeMap<CodeSessionId, i64>,
     /// Number of the last command that the runner has, by session.
@@ -196,6 +202,7 @@ pub async fn connect(
     let mut connected = Connected {
         connection,
         has_scratch: hello.has_scratch,
+        turns_max: hello.turns_max,
         events: BTreeMap::new(),
         commands: BTreeMap::new(),
     };
@@ -290,7 +297,8 @@ async fn serves(c: &mut Conn, runner: RunnerId, connection: Uuid) -> Result<bool
         .await
 }
 
-/// Returns the next frames for a runner; `None` if another connection serves it now, or if it was deleted.
+/// Returns the next frames for a runner; `None` if another connection serves it now, or if it was deleted. Prompts of further turns than
+/// `turns_max` wait.
 ///
 /// # Errors
 /// Only database errors.
@@ -299,6 +307,7 @@ pub async fn take_frames(
     runner: RunnerIdentity,
     connection: Uuid,
     sent: &BTreeMap<CodeSessionId, i64>,
+    turns_max: Option<usize>,
 ) -> Result<Option<Vec<CommandFrame>>, DbError> {
     let mut c = db.read().await?;
     if !serves(&mut c, runner.id, connection).await? {
@@ -313,7 +322,11 @@ pub async fn take_frames(
         .await?;
         c = db.read().await?;
     }
-    let pending = commands::list(&mut c, runner.id, sent).await?;
+    let held = match turns_max {
+        Some(turns_max) => turns::list_held(&mut c, runner.id, turns_max).await?,
+        None => BTreeMap::new(),
+    };
+    let pending = commands::list(&mut c, runner.id, sent, &held).await?;
     if !commands::have_prompt(&pending) {
         return Ok(Some(commands::frames(&mut c, &pending).await?));
     }

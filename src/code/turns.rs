@@ -1,5 +1,7 @@
 //! Turns: the repository on which a reply works, the beginning of a turn, and its end without a result.
 
+use std::collections::BTreeMap;
+
 use openvibe_runner::{Command, TurnLimits};
 
 use super::{
@@ -26,7 +28,7 @@ use crate::{
     realtime::hub::Conversation,
     tasks::{
         FailCode, Lease, LeaseLost, Task, TaskError, TaskStatus, TaskTarget,
-        actions::{ActionSource, TaintKind},
+        actions::{ActionKind, ActionSource, ActionState, TaintKind},
         attempts::{self, AttemptError, AttemptOutcome},
         budgets::OverBudget,
         costs::{self, CostReader},
@@ -442,6 +444,35 @@ pub(super) async fn list_of_runner(c: &mut Conn, runner: RunnerId) -> Result<Vec
         .bind(runner)
         .all()
         .await
+}
+
+/// Numbers of prompts for which a runner has no room, by session: turns begin in the order in which people asked. An agent that waits for an
+/// answer takes no room.
+pub(super) async fn list_held(
+    c: &mut Conn,
+    runner: RunnerId,
+    turns_max: usize,
+) -> Result<BTreeMap<CodeSessionId, i64>, DbError> {
+    let busy: i64 = c
+        .q("select count(*) from task_keys k join code_sessions s on s.id = k.session_id join repositories r on r.id = s.repository_id \
+            where r.runner_id = $1 and k.is_begun and not exists (select 1 from actions a where a.task_id = k.task_id and a.kind = $2 and a.state = $3)")
+        .bind(runner)
+        .bind(ActionKind::Question)
+        .bind(ActionState::Waiting)
+        .value()
+        .await?;
+    let waiting: Vec<(CodeSessionId, i64)> = c
+        .q("select k.session_id, k.prompt_n from task_keys k join code_sessions s on s.id = k.session_id join repositories r \
+            on r.id = s.repository_id where r.runner_id = $1 and k.is_begun = FALSE order by k.created_at, k.task_id")
+        .bind(runner)
+        .all()
+        .await?;
+    let room = turns_max.saturating_sub(usize::try_from(busy).unwrap_or(usize::MAX));
+    let mut held = BTreeMap::new();
+    for (session, n) in waiting.into_iter().skip(room) {
+        held.entry(session).or_insert(n);
+    }
+    Ok(held)
 }
 
 /// Starts the tasks whose prompts the runner has, up to command number `n` of a session.

@@ -230,6 +230,7 @@ struct RunnerConnection {
     bad_frames: u32,
     pace: Pace,
     has_scratch: bool,
+    turns_max: Option<usize>,
     /// Programs that run or wait on the runner.
     programs: BTreeSet<ActionId>,
     /// Replies whose text this connection streams.
@@ -302,6 +303,7 @@ impl RunnerConnection {
             bad_frames: 0,
             pace: Pace::new(Instant::now()),
             has_scratch: connected.has_scratch,
+            turns_max: connected.turns_max,
             programs: BTreeSet::new(),
             streams: HashMap::new(),
         }
@@ -410,8 +412,9 @@ impl RunnerConnection {
     /// Sends commands that were stored since the last look.
     async fn send_commands(&mut self) -> Result<(), End> {
         loop {
-            let frames =
-                code::take_frames(&self.state.db, self.runner, self.connection, &self.sent).await?;
+            let (db, runner) = (&self.state.db, self.runner);
+            let (connection, turns_max) = (self.connection, self.turns_max);
+            let frames = code::take_frames(db, runner, connection, &self.sent, turns_max).await?;
             let frames = frames.ok_or(REPLACED)?;
             if frames.is_empty() {
                 return self.send_reads().await;

@@ -373,6 +373,43 @@ async fn a_turn_that_waits_has_the_number_of_all_turns_ahead_of_it() {
 }
 
 #[tokio::test]
+async fn turns_wait_in_order_while_their_runner_is_busy() {
+    let t = team().await;
+    let (_, key) = new_runner(&t.ada, "build-1").await;
+    let mut hello = greeting(&["api"]);
+    hello["turns"] = json!(1);
+    let runner = ScriptedRunner::greet(&t.app.base, &key, hello).await;
+    allow(&t.ada, "api", &[&t.general]).await;
+    let mut turn = begun(t, runner, |t| &t.ada).await;
+    let mut tasks = Vec::new();
+    for ahead in [1, 2] {
+        let thread = turn.t.bo.thread(&turn.t.general, "Root").await;
+        let task = turn.t.bo.ask(&thread, "@coder fix the logout").await;
+        // Not the prompt of the turn before.
+        let open = turn.runner.next_command().await;
+        assert_eq!(open["type"], "open");
+        turn.runner.acknowledge(&open).await;
+        let path = format!("/v1/code-sessions/{}", text(&open, "/session"));
+        assert_eq!(turn.t.bo.get(&path).await.ok()["ahead"], ahead);
+        let found = turn.t.bo.task(&task).await;
+        assert_eq!(
+            (&found["status"], &found["wait_reason"]),
+            (&json!("queued"), &json!("runner"))
+        );
+        tasks.push(task);
+    }
+    turn.finish(0).await;
+    let prompt = turn.runner.command("prompt").await;
+    assert_eq!(prompt["task"], json!(tasks[0]));
+    until_running(&turn.t.bo, &tasks[0]).await;
+    // A turn that was stopped makes room, too.
+    let path = format!("/v1/tasks/{}/cancel", tasks[0]);
+    turn.t.bo.act(&path).await.is(200);
+    let prompt = turn.runner.command("prompt").await;
+    assert_eq!(prompt["task"], json!(tasks[1]));
+}
+
+#[tokio::test]
 async fn a_runner_that_comes_back_gets_what_it_has_not_acknowledged() {
     let (t, mut runner) = team_with_runner().await;
     let thread = t.ada.thread(&t.general, "Root").await;

@@ -326,6 +326,9 @@ pub enum Control {
         /// True if the runner takes `run`.
         #[serde(default)]
         scratch: bool,
+        /// Number of turns that work at the same time; null if the runner takes all at once.
+        #[serde(default)]
+        turns: Option<usize>,
         /// Number of the last command by session.
         sessions: BTreeMap<String, u64>,
     },

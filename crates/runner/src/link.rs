@@ -138,6 +138,7 @@ fn hello(shared: &Shared) -> Control {
         engines: engines.collect(),
         sandbox: config.sandbox,
         scratch: config.scratch,
+        turns: Some(config.turns),
         sessions: sessions.collect(),
     }
 }
