@@ -16,7 +16,7 @@ const bin = resolve(
 );
 const [packages, ...chosen] = process.argv.slice(2);
 if (!packages) throw new Error('usage: node tests/clients/engines/run.mjs PACKAGES [ENGINE…]');
-/** The runner does not stay root. */
+/** The runner continues as the owner of its repository. */
 const NOBODY = '65534';
 const WAIT_MS = 180_000;
 const KEY = 'key-that-the-agent-never-sees';
