@@ -21,6 +21,7 @@ use std::{
 use rlimit::Resource;
 use rustix::{
     fs::Mode,
+    process::{getpid, set_child_subreaper},
     thread::{CpuSet, sched_getaffinity, sched_setaffinity},
 };
 use seccompiler::{
@@ -28,6 +29,8 @@ use seccompiler::{
     SeccompFilter, SeccompRule,
 };
 use serde::{Deserialize, Serialize};
+
+use crate::watchdog::kill_descendants;
 
 /// Port of the door inside of the sandbox.
 pub(crate) const DOOR_PORT: u16 = 3128;
@@ -45,6 +48,8 @@ pub(crate) struct Limited {
     pub(crate) cpu: Option<usize>,
     /// True if the kernel kills these processes first when memory is short.
     pub(crate) dies_first: bool,
+    /// True if all that the command has started ends with it, as it does in a namespace.
+    pub(crate) ends_all: bool,
     /// True if system calls that reach outside of namespaces fail: sockets must be of `FAMILIES`, and there are no keys.
     pub(crate) namespaced_calls: bool,
     /// Socket of the door, which gets a port of this machine.
@@ -151,11 +156,19 @@ pub fn run(limits: &str, command: &[String]) -> ExitCode {
     }
     let mut command = std::process::Command::new(program);
     command.args(rest);
-    if limits.door.is_none() {
+    // It gets the processes whose parents have ended.
+    if limits.ends_all && set_child_subreaper(Some(getpid())).is_err() {
+        return ExitCode::from(123);
+    }
+    if limits.door.is_none() && !limits.ends_all {
         use std::os::unix::process::CommandExt;
         return missing(program, &command.exec());
     }
-    match command.status() {
+    let ended = command.status();
+    if limits.ends_all {
+        kill_descendants(std::process::id());
+    }
+    match ended {
         Ok(status) => {
             ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(137))
         }

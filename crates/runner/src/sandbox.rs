@@ -195,6 +195,7 @@ impl Sandbox {
             address_mb: None,
             cpu: Some(self.limits.cpu),
             dies_first: true,
+            ends_all: !contained,
             // In the sandbox, bubblewrap has the filter, and passes it on.
             namespaced_calls: false,
             door: door.filter(|_| contained).map(|_| PathBuf::from("/run/openvibe/door")),
@@ -504,8 +505,10 @@ impl Contained {
     /// Ends the process and all that it started.
     pub(crate) async fn kill(&mut self) {
         // A process that has been reaped has an ID that can belong to another one.
-        if self.child.id().is_some() || self.target.is_group {
+        if self.child.id().is_some() {
             self.target.kill();
+        } else if self.target.is_group {
+            self.target.kill_group();
         }
         // With the first process of its namespace, all others end.
         let _ = self.child.start_kill();

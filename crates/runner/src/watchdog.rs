@@ -35,13 +35,20 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    pub(crate) fn kill(self) {
-        let Some(pid) = i32::try_from(self.id).ok().and_then(Pid::from_raw) else { return };
-        // All of them may have ended.
-        if self.is_group {
+    /// Kills the group of a process that may have ended.
+    pub(crate) fn kill_group(self) {
+        if let Some(pid) = pid_of(self.id) {
+            // All of them may have ended.
             let _ = kill_process_group(pid, Signal::KILL);
-            return;
         }
+    }
+
+    pub(crate) fn kill(self) {
+        if self.is_group {
+            kill_descendants(self.id);
+            return self.kill_group();
+        }
+        let Some(pid) = pid_of(self.id) else { return };
         // A namespace that bubblewrap has just begun does not end with it. Once it has stopped, it begins none.
         let _ = kill_process(pid, Signal::STOP);
         for _ in 0..STOP_LOOKS {
@@ -54,11 +61,38 @@ impl Target {
             std::thread::sleep(Duration::from_millis(1));
         }
         let children = children_by_parent().remove(&self.id);
-        for child in children.into_iter().flatten().filter_map(|id| i32::try_from(id).ok()) {
-            let _ = Pid::from_raw(child).map(|child| kill_process(child, Signal::KILL));
+        for child in children.into_iter().flatten().filter_map(pid_of) {
+            let _ = kill_process(child, Signal::KILL);
         }
         let _ = kill_process(pid, Signal::KILL);
     }
+}
+
+fn pid_of(id: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(id).ok()?)
+}
+
+/// Kills all that a process has started. Those whose parents have ended are found if the process is the one that gets them.
+pub(crate) fn kill_descendants(root: u32) {
+    // Some can begin before their parents end.
+    for _ in 0..3 {
+        for child in descendants(root).into_iter().filter_map(pid_of) {
+            // It may have ended.
+            let _ = kill_process(child, Signal::KILL);
+        }
+    }
+}
+
+fn descendants(root: u32) -> Vec<u32> {
+    let mut children = children_by_parent();
+    let mut all = Vec::new();
+    let mut open = vec![root];
+    while let Some(id) = open.pop() {
+        let own = children.remove(&id).unwrap_or_default();
+        all.extend(&own);
+        open.extend(own);
+    }
+    all
 }
 
 /// Ends a process that takes more than it may.
@@ -212,11 +246,8 @@ struct Usage {
 
 impl Usage {
     fn of(root: u32) -> Self {
-        let mut children = children_by_parent();
-        let mut all = vec![root];
         let mut usage = Self::default();
-        while let Some(id) = all.pop() {
-            all.extend(children.remove(&id).into_iter().flatten());
+        for id in descendants(root).into_iter().chain([root]) {
             let Ok(status) = std::fs::read_to_string(format!("/proc/{id}/status")) else {
                 continue;
             };

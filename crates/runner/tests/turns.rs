@@ -728,6 +728,35 @@ async fn a_turn_leaves_no_temporary_files() {
 }
 
 #[tokio::test]
+async fn processes_that_leave_their_group_end_with_the_turn() {
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, NONE);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    let mark = setup.path().join("left").display().to_string();
+    let script =
+        format!("sh (setsid sh -c 'sleep 300; :' {mark} > /dev/null 2>&1 &); touch started");
+    let copy = setup.path().join("data/sessions/code_1/copy");
+    // The agent ends by itself, and is stopped.
+    for (n, end) in [(2, ""), (4, "\nhang")] {
+        let task = format!("task_{n}");
+        connection.prompt(n, &task, &format!("{script}{end}")).await;
+        support::until(|| copy.join("started").exists()).await;
+        connection.command(n + 1, json!({"type": "cancel", "task": task})).await;
+        connection.until("done").await;
+        std::fs::remove_file(copy.join("started")).unwrap();
+        let is_left = || {
+            let entries = std::fs::read_dir("/proc").unwrap().flatten();
+            let arguments =
+                entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+            arguments.into_iter().any(|bytes| String::from_utf8_lossy(&bytes).contains(&mark))
+        };
+        support::until(|| !is_left()).await;
+    }
+}
+
+#[tokio::test]
 async fn locks_that_killed_commands_have_left_do_not_stop_the_next_turn() {
     let mut server = Server::start().await;
     let setup = Setup::new(&server, NONE);
