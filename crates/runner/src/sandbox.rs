@@ -426,6 +426,11 @@ impl Sandbox {
                 path.display()
             )));
         }
+        std::fs::create_dir_all(self.places.copy())?;
+        if let Some(mirror) = &self.places.mirror {
+            std::fs::create_dir_all(mirror)?;
+        }
+        self.places.create()?;
         // Such as a program in the home directory of root, if the runner does not stay root.
         if let Err(error) = std::fs::File::open(&self.program) {
             return Err(Failure::sandbox(format!(
@@ -433,11 +438,6 @@ impl Sandbox {
                 self.program.display()
             )));
         }
-        std::fs::create_dir_all(self.places.copy())?;
-        if let Some(mirror) = &self.places.mirror {
-            std::fs::create_dir_all(mirror)?;
-        }
-        self.places.create()?;
         let command = self.command(&["true".to_owned()], &BTreeMap::new(), None);
         match finish(command, Duration::from_secs(20), 0).await {
             Ok(ended) if ended.is_success() => Ok(()),
