@@ -585,6 +585,21 @@ pub(super) async fn claim_reply(
     Ok(!is_deleted)
 }
 
+/// Announces the sessions whose turns wait for the same runner: they have fewer turns ahead.
+async fn announce_waiting(c: &mut Conn, ended: CodeSessionId) -> Result<(), DbError> {
+    let rows: Vec<(CodeSessionId,)> = c
+        .q("select distinct k.session_id from task_keys k join code_sessions s on s.id = k.session_id join repositories r \
+            on r.id = s.repository_id where k.is_begun = FALSE and k.session_id <> $1 and r.runner_id = (select o.runner_id \
+            from code_sessions x join repositories o on o.id = x.repository_id where x.id = $1) order by k.session_id limit 50")
+        .bind(ended)
+        .all()
+        .await?;
+    for (session,) in rows {
+        sessions::announce(c, session).await?;
+    }
+    Ok(())
+}
+
 /// Removes the key of a turn, and the texts of its commands.
 pub(super) async fn end(c: &mut Conn, turn: Turn, told: Told) -> Result<(), DbError> {
     c.q("delete from task_keys where task_id = $1")
@@ -598,6 +613,7 @@ pub(super) async fn end(c: &mut Conn, turn: Turn, told: Told) -> Result<(), DbEr
         commands::insert(c, turn.session_id, Some(turn.task_id), &command).await?;
     }
     sessions::touch(c, turn.session_id).await?;
+    announce_waiting(c, turn.session_id).await?;
     if !list_of_session(c, turn.session_id).await?.is_empty() {
         // The next turn has begun.
         return Ok(());

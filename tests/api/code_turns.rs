@@ -372,6 +372,15 @@ async fn a_turn_that_waits_has_the_number_of_all_turns_ahead_of_it() {
     }
 }
 
+/// Number of events about a session.
+async fn updates(person: &Person, session: &str) -> usize {
+    let all = person.events().await;
+    let own = all.iter().filter(|event| {
+        event["type"] == "code_session.updated" && event["data"]["code_session_id"] == session
+    });
+    own.count()
+}
+
 #[tokio::test]
 async fn turns_wait_in_order_while_their_runner_is_busy() {
     let t = team().await;
@@ -381,7 +390,7 @@ async fn turns_wait_in_order_while_their_runner_is_busy() {
     let runner = ScriptedRunner::greet(&t.app.base, &key, hello).await;
     allow(&t.ada, "api", &[&t.general]).await;
     let mut turn = begun(t, runner, |t| &t.ada).await;
-    let mut tasks = Vec::new();
+    let (mut tasks, mut waiting) = (Vec::new(), String::new());
     for ahead in [1, 2] {
         let thread = turn.t.bo.thread(&turn.t.general, "Root").await;
         let task = turn.t.bo.ask(&thread, "@coder fix the logout").await;
@@ -397,8 +406,12 @@ async fn turns_wait_in_order_while_their_runner_is_busy() {
             (&json!("queued"), &json!("runner"))
         );
         tasks.push(task);
+        waiting = text(&open, "/session");
     }
+    let before = updates(&turn.t.bo, &waiting).await;
     turn.finish(0).await;
+    // One turn less is ahead of it.
+    assert!(updates(&turn.t.bo, &waiting).await > before);
     let prompt = turn.runner.command("prompt").await;
     assert_eq!(prompt["task"], json!(tasks[0]));
     until_running(&turn.t.bo, &tasks[0]).await;
