@@ -191,26 +191,34 @@ impl Running {
 
     /// Checks whether a process is the one that ends for a shortage. After one has ended, the others wait for what it has taken.
     async fn ends_for(&self, own: u32, shortage: Shortage) -> bool {
+        if !self.watched().has_recovered() {
+            return false;
+        }
         let sessions = self.watched().sessions.clone();
         let mut greediest = (0, own);
         if sessions.len() > 1 {
-            for (id, session) in sessions {
+            for (id, session) in &sessions {
                 let taken = match shortage {
-                    Shortage::Memory(_) => Usage::of(id).memory,
+                    Shortage::Memory(_) => Usage::of(*id).memory,
                     Shortage::Disk(_) | Shortage::Files(_) => {
-                        disk_of(&session).await.unwrap_or(u64::MAX)
+                        disk_of(session).await.unwrap_or(u64::MAX)
                     }
                 };
-                greediest = greediest.max((taken, id));
+                greediest = greediest.max((taken, *id));
             }
         }
         let mut watched = self.watched();
-        let has_recovered = watched.ended_at.is_none_or(|at| at.elapsed() > RECOVERY_MAX);
-        let ends = has_recovered && greediest.1 == own;
+        let ends = watched.has_recovered() && greediest.1 == own;
         if ends {
             watched.ended_at = Some(Instant::now());
         }
         ends
+    }
+}
+
+impl Watched {
+    fn has_recovered(&self) -> bool {
+        self.ended_at.is_none_or(|at| at.elapsed() > RECOVERY_MAX)
     }
 }
 
