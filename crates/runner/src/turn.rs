@@ -557,8 +557,13 @@ impl<'a> Turn<'a> {
                 }),
                 () = until(ask_at) => return Ok(End::Parked),
                 () = sleep_until(self.deadline), if asking.is_none() => {
-                    let minutes = self.duration_max().as_secs().div_ceil(60);
-                    let message = format!("The turn took longer than {minutes} minutes");
+                    let seconds = self.duration_max().as_secs();
+                    let message = match seconds % 60 {
+                        0 if seconds > 60 => {
+                            format!("The turn took longer than {} minutes", seconds / 60)
+                        }
+                        _ => format!("The turn took longer than {seconds} s"),
+                    };
                     return Err(Failure::new(FailureCode::Timeout, message));
                 }
             }
