@@ -20,9 +20,10 @@ fn main() -> ExitCode {
         }
         ["acp"] => in_runtime(openvibe_runner::run_agent()),
         ["run", file] => in_runtime(run(file)),
-        ["scripted"] => {
+        ["scripted", ref capability @ ..] => {
+            let loads = capability == ["load"];
             let (mode, input) = (String::new(), std::io::stdin().lock().lines());
-            Scripted { id: 0, mode, input }.run();
+            Scripted { id: 0, mode, loads, input }.run();
             ExitCode::SUCCESS
         }
         _ => ExitCode::FAILURE,
@@ -50,6 +51,8 @@ struct Scripted<I> {
     id: u64,
     /// Mode of the session.
     mode: String,
+    /// True if it replays sessions instead of resuming them.
+    loads: bool,
     input: I,
 }
 
@@ -109,6 +112,16 @@ impl<I: Iterator<Item = std::io::Result<String>>> Scripted<I> {
         while let Some(message) = self.next() {
             let params = &message["params"];
             let result = match message["method"].as_str() {
+                Some("initialize") if self.loads => {
+                    json!({"protocolVersion": 1, "agentCapabilities": {"loadSession": true}})
+                }
+                Some("session/load") => {
+                    Self::say("Replayed");
+                    Self::send(&json!({"jsonrpc": "2.0", "id": message["id"], "result": {}}));
+                    // Some agents are late.
+                    Self::say("Replayed");
+                    continue;
+                }
                 Some("initialize") => {
                     json!({"protocolVersion": 1, "agentCapabilities": {"sessionCapabilities": {"resume": {}}}})
                 }

@@ -158,6 +158,23 @@ impl Peer {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "error": error})).await
     }
 
+    /// Ignores messages until there are none for a while, or the time is over.
+    pub(crate) async fn settle(
+        &mut self,
+        quiet: Duration,
+        duration_max: Duration,
+    ) -> Result<(), Failure> {
+        let settling = async {
+            while let Ok(Some(message)) = timeout(quiet, self.messages.recv()).await {
+                if let Message::Request { id, method, .. } = message {
+                    self.reject(&id, &method).await?;
+                }
+            }
+            Ok::<_, Failure>(())
+        };
+        timeout(duration_max, settling).await.unwrap_or(Ok(()))
+    }
+
     /// Sends a request and waits for its response; notifications are ignored, requests are rejected.
     pub(crate) async fn call(
         &mut self,

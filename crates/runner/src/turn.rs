@@ -35,6 +35,9 @@ use crate::{
 /// Starts of a turn; then it is lost.
 const ATTEMPTS_MAX: u32 = 3;
 const START_MAX: Duration = Duration::from_mins(2);
+/// Time without a message after which an agent has replayed its session, and time that it has for this.
+const REPLAY_QUIET: Duration = Duration::from_millis(500);
+const REPLAY_MAX: Duration = Duration::from_secs(30);
 /// Time that an agent has to stop by itself.
 const STOP_MAX: Duration = Duration::from_secs(5);
 /// Time after which a question ends its process.
@@ -438,11 +441,21 @@ impl<'a> Turn<'a> {
         let work = self.sandbox.work().display().to_string();
         let mode = self.shared.config.engines[&self.state.engine].mode.as_deref();
         if let Some(id) = self.state.agent_session.clone() {
-            // Not `session/load`: Gemini CLI goes on to replay the conversation after its response, as if it were new.
-            let can_resume = capabilities["sessionCapabilities"]["resume"].is_object();
+            let method = if capabilities["sessionCapabilities"]["resume"].is_object() {
+                Some("session/resume")
+            } else if capabilities["loadSession"] == true {
+                Some("session/load")
+            } else {
+                None
+            };
             let params = json!({"sessionId": id, "cwd": work, "mcpServers": servers});
-            if can_resume && let Ok(session) = peer.call("session/resume", &params, START_MAX).await
+            if let Some(method) = method
+                && let Ok(session) = peer.call(method, &params, START_MAX).await
             {
+                if method == "session/load" {
+                    // Gemini CLI goes on to replay the conversation after its response, as if it were new.
+                    peer.settle(REPLAY_QUIET, REPLAY_MAX).await?;
+                }
                 set_mode(peer, &id, &session, mode).await?;
                 return Ok((id, true));
             }

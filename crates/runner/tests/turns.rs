@@ -333,6 +333,24 @@ async fn sessions_run_in_the_mode_of_their_engine() {
 }
 
 #[tokio::test]
+async fn what_an_agent_replays_of_its_session_is_not_new() {
+    let mut server = Server::start().await;
+    let mut setup = Setup::new(&server, NONE);
+    let engine = setup.config.engines.get_mut("scripted").unwrap();
+    engine.command.push("load".to_owned());
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "scripted").await;
+    for (n, word) in [(2, "One"), (3, "Two")] {
+        let prompt = json!({"type": "prompt", "task": format!("task_{n}"), "key": "turn-key",
+            "text": format!("say {word}"), "full": format!("say Full\nsay {word}")});
+        connection.command(n, prompt).await;
+        let expected = if n == 2 { "FullOne" } else { "Two" };
+        assert_eq!(text_of(&connection.until("done").await), expected);
+    }
+}
+
+#[tokio::test]
 async fn agents_reach_the_door_without_its_proxy_and_npm_tries_no_other_host() {
     for (network, offline) in [(false, "true"), (true, "")] {
         let mut server = Server::start().await;

@@ -139,8 +139,8 @@ async function check(engine, repository, channel) {
   const second = await turn(await say('script:again'));
   assert.deepEqual([second.status, second.reply], ['completed', 'Read the changes'], JSON.stringify(second));
   const results = model.requests.slice(start).map((request) => request.results);
-  // Those of the first turn, too. Gemini CLI gets the conversation in a new session.
-  if (engine !== 'gemini') assert.ok(Math.max(...results) >= 3, 'the session was not continued');
+  // Those of the first turn, too.
+  assert.ok(Math.max(...results) >= 3, 'the session was not continued');
 
   const waiting = await say('script:wait');
   await until('request without a response', () =>
