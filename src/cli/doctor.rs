@@ -15,6 +15,7 @@ use crate::{
     },
     doctor::{self, Check, CheckState, CheckedServer, Finding, Program},
     lock,
+    tls::{acme, store::Failure},
 };
 
 #[derive(Args)]
@@ -67,13 +68,17 @@ pub(super) async fn run(config: Config, command: DoctorCommand) -> anyhow::Resul
         Program::Stopped => Err(Finding::skipped("the server is not running")),
         Program::This(_) | Program::Other(_) => open_unchanged(&config).await,
     };
+    let certificate_failure = match &database {
+        Ok(db) => order_failure(&config, db).await,
+        Err(_) => None,
+    };
     let address = addresses::listen_address(&config.listen).await.ok();
     let subject = Arc::new(CheckedServer {
         public_url: public_url(&config, address),
         address,
         program,
         database,
-        certificate: None,
+        certificate_failure,
         model: None,
         config,
     });
@@ -82,6 +87,13 @@ pub(super) async fn run(config: Config, command: DoctorCommand) -> anyhow::Resul
         db.close().await;
     }
     print(&checks, &command)
+}
+
+/// Newest failure of the running server to order its certificate.
+async fn order_failure(config: &Config, db: &Db) -> Option<Failure> {
+    let tls = config.tls.as_ref().filter(|tls| tls.is_ordered())?;
+    let mut c = db.read().await.ok()?;
+    acme::find_failure(&mut c, &tls.names).await.ok()?
 }
 
 fn program(data_dir: &Path) -> Program {

@@ -187,8 +187,8 @@ async fn check_https(s: &CheckedServer) -> Finding {
         Some(_) => "renew the files of OPENVIBE_TLS_CERT and OPENVIBE_TLS_KEY",
         None => "renew the certificate of the proxy",
     };
-    if let Some(failure) = s.certificate_failure() {
-        return Finding::failed(failure.text, remedy);
+    if let Some(failure) = &s.certificate_failure {
+        return Finding::failed(failure.text.clone(), remedy);
     }
     let client = match http::strict_client() {
         Ok(client) => client,

@@ -1,16 +1,11 @@
 //! The server that is checked.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::net::SocketAddr;
 
 use super::finding::Finding;
 use crate::{
-    config::Config,
-    db::Db,
-    nodes::Links,
-    outbound::Url,
-    providers::ModelConnection,
-    server::State,
-    tls::store::{CertificateStore, Failure},
+    config::Config, db::Db, nodes::Links, outbound::Url, providers::ModelConnection, server::State,
+    tls::store::Failure,
 };
 
 /// Process of the server that is checked.
@@ -33,8 +28,8 @@ pub struct CheckedServer {
     pub program: Program,
     /// The database, or the reason why it cannot be used.
     pub database: Result<Db, Finding>,
-    /// The certificate of this process.
-    pub certificate: Option<Arc<CertificateStore>>,
+    /// Newest failure to obtain or read the certificate, if it is known.
+    pub certificate_failure: Option<Failure>,
     /// The model server that an admin has connected.
     pub model: Option<ModelConnection>,
 }
@@ -48,7 +43,7 @@ impl CheckedServer {
             address: Some(state.address),
             program: Program::This(Box::new(state.nodes.clone())),
             database: Ok(state.db.clone()),
-            certificate: state.certificate.clone(),
+            certificate_failure: state.certificate.as_ref().and_then(|store| store.failure()),
             model,
         }
     }
@@ -94,10 +89,5 @@ impl CheckedServer {
     pub(super) fn target(&self) -> String {
         self.address
             .map_or_else(|| self.config.listen.clone(), |address| address.to_string())
-    }
-
-    /// Newest failure to obtain or read the certificate, as far as this process knows.
-    pub(super) fn certificate_failure(&self) -> Option<Failure> {
-        self.certificate.as_ref()?.failure()
     }
 }

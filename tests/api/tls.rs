@@ -32,6 +32,16 @@ async fn served(client: &reqwest::Client, url: &str) -> reqwest::Response {
     within("the server to have a certificate", served).await
 }
 
+/// Output of `openvibe doctor` beside the running server.
+async fn doctor(place: &TestDatabase, settings: &[(&str, String)]) -> String {
+    let model = ModelServer::start().await;
+    let settings: Vec<_> = settings.iter().map(|(n, v)| (*n, v.as_str())).collect();
+    let mut command = command(place, &model, &settings);
+    command.arg("doctor");
+    let output = openvibe::blocking::blocking((), move || command.output().unwrap());
+    String::from_utf8(output.await.unwrap().stdout).unwrap()
+}
+
 /// Waits until an order has failed, and returns the page that names the cause.
 async fn failed(http_port: u16) -> String {
     // Fails only if a provider was already installed in this process.
@@ -210,6 +220,10 @@ async fn each_refusal_of_an_authority_is_told_with_what_to_do() {
         let server = start(&place, &settings).await.unwrap();
         let text = failed(http).await;
         assert!(text.contains(part), "{kind}: {text}");
+        if kind == "caa" {
+            let said = doctor(&place, &settings).await;
+            assert!(said.contains(&format!("failed  https: {part}")), "{said}");
+        }
         // Rejected nonces are no failures, and no order follows the refused one.
         assert_eq!(authority.orders(), 4, "{kind}");
         server.kill().await;

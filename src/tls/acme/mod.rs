@@ -22,7 +22,7 @@ use self::order::{Authority, Orderer};
 pub use self::parts::Parts;
 use super::{
     certificate::Certificate,
-    store::{Answers, CertificateSource, CertificateStore},
+    store::{Answers, CertificateSource, CertificateStore, Failure},
 };
 use crate::{
     db::{Conn, Db, DbError},
@@ -203,6 +203,15 @@ impl Acme {
 /// Only database errors.
 pub async fn renew_now(c: &mut Conn, names: &[String]) -> Result<bool, DbError> {
     rows::renew_now(c, &names.join(",")).await
+}
+
+/// Newest failure to order a certificate for these names, until one is issued.
+///
+/// # Errors
+/// Only database errors.
+pub async fn find_failure(c: &mut Conn, names: &[String]) -> Result<Option<Failure>, DbError> {
+    let row = rows::find(c, &names.join(",")).await?;
+    Ok(row.and_then(|row| row.failure()))
 }
 
 /// Answer to the HTTP-01 challenge with this token.
