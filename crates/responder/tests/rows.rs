@@ -446,7 +446,7 @@ fn questions_about_the_product_are_answered_with_the_page() {
         ("¿Cómo creo un canal?", "New channel"),
         ("¿Dónde cambio mi contraseña?", "/ebb/settings/password"),
         ("how do I back up the server?", "/ebb/settings/server"),
-        ("where are the backups?", "/ebb/settings/server"),
+        ("how do backups work?", "/ebb/settings/server"),
         ("how do I turn off notifications?", "/ebb/settings/notifications"),
         ("how do notifications work?", "/ebb/settings/notifications"),
         ("what is an agent?", "/ebb/settings/agents"),
