@@ -85,13 +85,17 @@ pub fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Err
 /// Advice for a failed request: the certificate's issuer is unknown, or only one side uses TLS. `None` for other errors.
 pub fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
     if is_not_http(error) {
-        return Some("it does not answer with HTTP: if it uses TLS, use an address with https");
+        return Some(
+            "this address speaks https, or another protocol than HTTP: use https:// instead of http://",
+        );
     }
     match tls_error(error)? {
         rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer) => Some(
             "its certificate is not signed by a known authority: an operator can name yours in OPENVIBE_CA_FILE",
         ),
-        rustls::Error::InvalidMessage(_) => Some("it does not use TLS: use an address with http"),
+        rustls::Error::InvalidMessage(_) => {
+            Some("this address speaks http: use http:// instead of https://")
+        }
         _ => None,
     }
 }
@@ -181,7 +185,7 @@ mod tests {
         let (failed, ()) = tokio::join!(asked, served);
         let said = advice(&failed.unwrap_err());
         assert!(
-            said.is_some_and(|said| said.contains("with https")),
+            said.is_some_and(|said| said.starts_with("this address speaks https")),
             "{said:?}"
         );
     }
@@ -206,7 +210,7 @@ mod tests {
         .await;
         assert_eq!(
             advice(&plain),
-            Some("it does not use TLS: use an address with http")
+            Some("this address speaks http: use http:// instead of https://")
         );
         let closed = failure(async |tcp| drop(tcp)).await;
         assert_eq!(advice(&closed), None);
