@@ -93,6 +93,15 @@ pub fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
         rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer) => Some(
             "its certificate is not signed by a known authority: an operator can name yours in OPENVIBE_CA_FILE",
         ),
+        // What `openssl req -x509` makes by default. It is refused even if the operator's file contains it.
+        rustls::Error::InvalidCertificate(rustls::CertificateError::Other(cause))
+            if cause.to_string() == "CaUsedAsEndEntity" =>
+        {
+            Some(
+                "its certificate is not signed by a known authority, but is one: create it with basicConstraints CA:FALSE, then an \
+                 operator can name it in OPENVIBE_CA_FILE",
+            )
+        }
         rustls::Error::InvalidMessage(_) => {
             Some("this address speaks http: use http:// instead of https://")
         }
@@ -193,16 +202,32 @@ mod tests {
     #[tokio::test]
     async fn an_unknown_authority_and_plain_http_are_explained() {
         drop(rustls::crypto::ring::default_provider().install_default());
-        let own = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-        let key = own.signing_key.serialize_der().try_into().unwrap();
-        let config = rustls::ServerConfig::builder()
-            .with_no_client_auth()
-            .with_single_cert(vec![own.cert.into()], key)
-            .unwrap();
-        let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
-        let unknown = failure(async move |tcp| drop(acceptor.accept(tcp).await)).await;
-        let said = advice(&unknown).unwrap_or_else(|| panic!("{unknown:?}"));
-        assert!(said.contains("OPENVIBE_CA_FILE"), "{said}");
+        let authority = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        for (is_ca, part) in [
+            (rcgen::IsCa::NoCa, "an operator can name yours in"),
+            (authority, "create it with basicConstraints CA:FALSE"),
+        ] {
+            let mut own = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+            own.is_ca = is_ca;
+            let key = rcgen::KeyPair::generate().unwrap();
+            let certificate = own.self_signed(&key).unwrap();
+            let config = rustls::ServerConfig::builder()
+                .with_no_client_auth()
+                .with_single_cert(
+                    vec![certificate.into()],
+                    key.serialize_der().try_into().unwrap(),
+                )
+                .unwrap();
+            let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
+            let unknown = failure(async move |tcp| drop(acceptor.accept(tcp).await)).await;
+            let said = advice(&unknown).unwrap_or_else(|| panic!("{unknown:?}"));
+            assert!(
+                said.starts_with("its certificate is not signed by a known authority")
+                    && said.contains(part)
+                    && said.contains("OPENVIBE_CA_FILE"),
+                "{said}"
+            );
+        }
         let plain = failure(async |mut tcp| {
             let answer = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
             drop(tokio::io::AsyncWriteExt::write_all(&mut tcp, answer).await);
