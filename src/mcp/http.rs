@@ -39,7 +39,10 @@ use super::{
     received,
     server::{HttpAuth, ServerFault},
 };
-use crate::outbound::{Denied, Gate};
+use crate::{
+    outbound::{Denied, Gate},
+    trust,
+};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// Time limits of a request, and of the wait for more of its response. They are longer than those of a call, and end requests whose
@@ -315,7 +318,8 @@ impl Guarded {
         let sent = request.send().await;
         let response = sent.map_err(|e| {
             let cause = if e.is_connect() {
-                RequestFailure::NotSent("no connection could be made".to_owned())
+                let cause = trust::advice(&e).unwrap_or("no connection could be made");
+                RequestFailure::NotSent(cause.to_owned())
             } else {
                 RequestFailure::Unreachable(LOST.to_owned())
             };

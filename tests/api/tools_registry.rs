@@ -750,6 +750,12 @@ async fn the_reason_of_a_failed_connection_names_the_host_and_the_next_step() {
         problem(&closed).await,
         "Cannot reach 127.0.0.1: no connection could be made."
     );
+    let encrypted = scripted.url.replacen("http:", "https:", 1);
+    let encrypted = register(&t.ada, "encrypted", &encrypted).await;
+    assert_eq!(
+        problem(&encrypted).await,
+        "Cannot reach 127.0.0.1: this address speaks http: use http:// instead of https://."
+    );
 }
 
 #[tokio::test]

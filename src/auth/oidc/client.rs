@@ -20,6 +20,7 @@ use crate::{
     ids::IdentityProviderId,
     outbound::{Gate, LocalAddresses, Rules},
     time::Timestamp,
+    trust,
 };
 
 /// Time limit of a request, including the wait for other requests.
@@ -143,8 +144,10 @@ impl ProviderClient {
                 .build()
                 .map_err(|e| SignInFault::Unreachable(e.to_string()))?;
             let sent = begin(&client, url).send().await;
-            let mut response =
-                sent.map_err(|e| SignInFault::Unreachable(e.without_url().to_string()))?;
+            let mut response = sent.map_err(|e| {
+                let advice = trust::advice(&e).map(str::to_owned);
+                SignInFault::Unreachable(advice.unwrap_or_else(|| e.without_url().to_string()))
+            })?;
             let status = response.status();
             if status.is_server_error() || status.is_redirection() {
                 return Err(unreachable(status.as_str()));
