@@ -67,6 +67,15 @@ test('an empty message cannot be sent', async () => {
   await fireEvent.keyDown(field(), { key: 'Enter' });
   expect(sent).toEqual([]);
 });
+test('a mentioned agent that is turned off is named', async () => {
+  const { people } = screen.ws;
+  const coder = people.agentsById.get('agent_coder')!;
+  people.agentsById.set(coder.id, { ...coder, status: 'inactive' });
+  show();
+  await markup();
+  await type('@coder, please');
+  expect(await page.findByText('Coder is turned off')).toBeTruthy();
+});
 test('the agent that will reply is named', async () => {
   rowsShown();
   show();

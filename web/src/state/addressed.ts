@@ -3,19 +3,20 @@ import { handlesIn } from '../lib/markdown-later';
 import { silencedIn, type ComposerContext } from './composer-context';
 import type { WorkspaceParts } from './workspace-parts';
 
-/** Agents that a draft mentions, except for one that is off in the channel. */
+/** Agents that a draft mentions, except for one that is off in the channel, and one that is turned off. */
 export function mentionedIn(
   text: string,
   { channel }: ComposerContext,
   { people }: WorkspaceParts,
-): { asked: Agent[]; off: Agent | undefined } {
+): { asked: Agent[]; off: Agent | undefined; inactive: Agent | undefined } {
   const silenced = silencedIn(channel);
-  const agents = [...handlesIn(text, (h) => people.handles.has(h))].flatMap(
-    (h) => people.agentByHandle(h) ?? [],
-  );
+  const { handles, inactive } = people;
+  const found = handlesIn(text, (h) => handles.has(h) || inactive.some((a) => a.name === h));
+  const agents = [...found].flatMap((h) => people.agentByHandle(h) ?? []);
   return {
     asked: agents.filter((a) => a.id !== silenced),
     off: agents.find((a) => a.id === silenced),
+    inactive: inactive.find((a) => found.has(a.name)),
   };
 }
 

@@ -36,6 +36,14 @@ test('nobody replies in the next thread for an agent that the person cannot use'
   expect(channelResponder(channel(), ws).state).toBe('nobody');
   expect(channelResponder(withAgent('all', 'agent_hidden'), ws).state).toBe('nobody');
 });
+test('an agent that is turned off is not asked', () => {
+  const coder = ws.people.agentsById.get('agent_coder')!;
+  ws.people.agentsById.set(coder.id, { ...coder, status: 'inactive' });
+  const found = mentionedIn('@vibe and @coder', context('mentions'), ws);
+  expect(found.asked.map((a) => a.id)).toEqual(['agent_vibe']);
+  expect(found.inactive?.id).toBe('agent_coder');
+  expect(mentionedIn('`@coder`', context('mentions'), ws).inactive).toBeUndefined();
+});
 test('an agent that is off in the channel does not reply in threads, and its mention is text', () => {
   const bound = { agent_id: 'agent_vibe', agent_version: 1, auto_reply: true };
   expect(threadResponder(bound, withAgent('mentions'), ws).next?.id).toBe('agent_vibe');
