@@ -10,6 +10,8 @@ const bots = (p) => p.page.getByRole('region', { name: 'Bots' });
 const open = async (p) => {
   await p.page.goto('/northwind/settings/bots');
   await p.page.getByRole('heading', { name: 'Webhooks' }).waitFor();
+  const tab = p.page.getByRole('group', { name: 'Integrations' }).getByRole('button', { name: 'Bots' });
+  if (await tab.count()) await tab.click();
 };
 const view = (p, name) => dialog(p).getByRole('button', { name, exact: true });
 const stored = async () => {
@@ -46,6 +48,10 @@ test('an admin adds a bot with a key, events over a socket, and a command', asyn
   await button(ada.page, 'Save').click();
   await toast(ada, 'Saved');
   await inspect(ada, 'bots-commands');
+  await ada.page.keyboard.press('Escape');
+  await dialog(ada).waitFor({ state: 'detached' });
+  await button(ada.page, 'Commands').click();
+  await ada.page.getByRole('region', { name: 'Commands' }).getByText('/deploy').waitFor();
   const { keys, subscription, commands } = await stored();
   assert.equal(keys[0].name, 'Deployer');
   assert.deepEqual(subscription.events.toSorted(), ['app_mention', 'message.created', 'reaction.added']);

@@ -3,7 +3,7 @@ import type { WorkspaceState } from '../state/workspace.svelte';
 
 export type SettingsPage =
   | ('profile' | 'notifications' | 'memory' | 'sign-in')
-  | ('workspace' | 'members')
+  | ('workspace' | 'members' | 'integrations' | 'import' | 'export')
   | ('agents' | 'collections' | 'tools' | 'told' | 'styles')
   | ('model' | 'costs' | 'server' | 'nodes' | 'audit');
 export interface PageEntry {
@@ -33,6 +33,9 @@ export const GROUPS: { name: string; pages: PageEntry[] }[] = [
     pages: [
       { key: 'workspace', name: 'Workspace', load: () => import('./General.svelte') },
       { key: 'members', name: 'Members', load: () => import('./Members.svelte') },
+      { key: 'integrations', name: 'Integrations', load: () => import('./IntegrationsPage.svelte') },
+      { key: 'import', name: 'Import', load: () => import('../imports/ImportPage.svelte'), admin: true },
+      { key: 'export', name: 'Export', load: () => import('../exports/ExportPage.svelte'), admin: true },
     ],
   },
   {
@@ -93,15 +96,13 @@ const MOVED: Partial<Record<string, SettingsPage>> = {
   devices: 'sign-in',
   sessions: 'sign-in',
   keys: 'sign-in',
-  integrations: 'sign-in',
-  bots: 'sign-in',
-  webhooks: 'sign-in',
+  bots: 'integrations',
+  webhooks: 'integrations',
+  commands: 'integrations',
   invites: 'members',
   security: 'workspace',
   providers: 'server',
   channels: 'workspace',
-  import: 'workspace',
-  export: 'workspace',
   context: 'told',
   'about-us': 'told',
   personas: 'styles',

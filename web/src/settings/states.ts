@@ -1,6 +1,7 @@
 import { AdminApi } from '../api/admin';
 import { AgentsApi } from '../api/agents';
 import { CollectionsApi } from '../api/collections';
+import { HooksApi } from '../api/hooks';
 import { MemoryApi } from '../api/memory';
 import { PersonasApi } from '../api/personas';
 import { PushApi } from '../api/push';
@@ -30,6 +31,10 @@ export const STATES: Record<SettingsPage, (ws: WorkspaceState, app: App) => stri
   },
   workspace: (ws) => `${location.host}/${ws.slug}`,
   members: (ws) => plural(ws.people.members.size, 'member'),
+  integrations: async (ws) =>
+    ws.people.canWrite ? plural((await ws.api.part(HooksApi).all()).length, 'webhook') : '',
+  import: () => 'Slack, Mattermost, Zulip, Discord, OpenVibe',
+  export: () => 'OpenVibe, Slack',
   agents: (ws) => `${ws.people.agents.length} active`,
   collections: async (ws) => plural((await ws.api.part(CollectionsApi).all()).length, 'collection'),
   tools: async (ws) => {
