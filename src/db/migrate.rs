@@ -138,6 +138,7 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
     common!(20_261_130_161_000, "add_late_turns"),
     common!(20_261_130_161_100, "count_code_texts"),
     per_engine!(20_261_201_100_200, "create_scim_emails"),
+    common!(20_261_201_101_500, "create_missing_methods"),
 ];
 
 pub(super) fn migrator(engine: Engine) -> Migrator {

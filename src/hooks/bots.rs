@@ -3,6 +3,7 @@
 use super::{
     commands::set_commands,
     error::HookError,
+    missing::list_missing_methods,
     object::{Bot, BotForm, BotKey, BotPatch, BotStatus, BotWithKeys},
     pause::{remove_subscription, resume_subscription},
     row::{
@@ -46,6 +47,7 @@ pub async fn get_with_keys(
         return Ok(BotWithKeys {
             bot,
             keys: Vec::new(),
+            missing_methods: Vec::new(),
         });
     }
     let keys = c
@@ -54,7 +56,12 @@ pub async fn get_with_keys(
         .bind(KEYS_MAX)
         .all()
         .await?;
-    Ok(BotWithKeys { bot, keys })
+    let missing_methods = list_missing_methods(c, id).await?;
+    Ok(BotWithKeys {
+        bot,
+        keys,
+        missing_methods,
+    })
 }
 
 /// Checks that a bot can be added to these channels.

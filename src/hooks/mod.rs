@@ -5,7 +5,7 @@
 //! what was received. `signature` checks who sent it. `bots` manages the channels and keys with which programs act as a bot.
 //! `ts` finds messages by their `ts` in Slack's format. `buttons` finds the buttons that people press, and `responses` has the addresses at
 //! which programs answer later. `events` has the types of events for bots, `subscription` their settings, `pause` the pauses and the end of
-//! subscriptions, and `commands` the commands of bots.
+//! subscriptions, `commands` the commands of bots, and `missing` what their programs asked for in vain.
 
 mod body;
 mod bots;
@@ -13,6 +13,7 @@ mod buttons;
 mod commands;
 mod error;
 mod events;
+mod missing;
 mod mrkdwn;
 mod object;
 mod pause;
@@ -43,6 +44,7 @@ pub use events::{
     BotSubscriptionForm, BotSubscriptionWithSecret, BotTransport, SubscriptionPause,
     SubscriptionStatus,
 };
+pub use missing::{MissingMethod, count_missing_method};
 pub use object::{
     Bot, BotCommand, BotForm, BotKey, BotKeyForm, BotObject, BotPatch, BotStatus, BotWithKeys,
     Hook, HookForm, HookObject, HookPatch, HookSecretForm, NewBotKey, NewHook,

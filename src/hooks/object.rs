@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     events::{BotSubscription, SubscriptionPause},
+    missing::MissingMethod,
     template::HookTemplate,
 };
 use crate::{
@@ -115,6 +116,9 @@ pub struct BotWithKeys {
     pub bot: Bot,
     /// Keys of the bot, oldest first; empty unless the caller is an admin.
     pub keys: Vec<BotKey>,
+    /// Methods of Slack's API that the bot's program asked for and that are not offered, most frequent first; at most 20. Empty unless the
+    /// caller is an admin.
+    pub missing_methods: Vec<MissingMethod>,
 }
 
 /// Access of a program as a bot.

@@ -696,6 +696,7 @@ const LEFT_OUT: [(&str, &[&str]); 13] = [
             "imported",
             "imports",
             "member_merges",
+            "missing_methods",
             "placeholder_addresses",
             "probes",
             "schedule_slots",

@@ -578,6 +578,47 @@ async fn an_upload_needs_a_valid_address_and_the_announced_size() {
 }
 
 #[tokio::test]
+async fn methods_that_a_program_asks_for_in_vain_are_counted() {
+    let t = unlimited_team().await;
+    let (bot, program) = bot(&t, &[&t.general]).await;
+    let view = json!({"trigger_id": "x", "view": {}});
+    for _ in 0..3 {
+        program
+            .refused("views.open", view.clone(), "not_supported")
+            .await;
+    }
+    program
+        .refused("chat.scheduleMessage", json!({}), "unknown_method")
+        .await;
+    // Neither a person nor somebody without a key is counted, nor is every name.
+    let mine = person(&t.ada).await;
+    mine.refused("views.open", view.clone(), "not_supported")
+        .await;
+    let nobody = Program {
+        caller: visitor(&t.app.base),
+    };
+    nobody.refused("views.open", view, "not_supported").await;
+    program
+        .refused(&"x".repeat(61), json!({}), "unknown_method")
+        .await;
+    for n in 0..30 {
+        program
+            .refused(&format!("made.up{n}"), json!({}), "unknown_method")
+            .await;
+    }
+    let path = format!("/v1/bots/{bot}");
+    let shown = t.ada.get(&path).await.ok();
+    let asked = list(&shown, "/missing_methods");
+    assert_eq!(asked.len(), 20, "{asked:?}");
+    assert_eq!(asked[0], json!({"method": "views.open", "count": 3}));
+    assert_eq!(
+        asked[1],
+        json!({"method": "chat.scheduleMessage", "count": 1})
+    );
+    assert_eq!(t.bo.get(&path).await.ok()["missing_methods"], json!([]));
+}
+
+#[tokio::test]
 async fn the_user_of_an_agents_message_is_found() {
     let t = team().await;
     let (_, program) = bot(&t, &[&t.general]).await;

@@ -23,9 +23,10 @@ use axum::{
 use serde_json::{Value, json};
 
 use crate::{
-    auth::{Actor, AnswerSize, Caller, Credential, RateClass, Scope},
+    auth::{Actor, AnswerSize, AuthError, Caller, Credential, RateClass, Scope},
     chat::{ChatError, access},
     db::{Conn, DbError},
+    hooks,
     http::{
         ApiError,
         bodies::{ANONYMOUS_BYTES_MAX, MEMBER_BYTES_MAX, read, take},
@@ -92,7 +93,7 @@ trait NotFault {}
 impl NotFault for ApiError {}
 impl NotFault for ChatError {}
 impl NotFault for DbError {}
-impl NotFault for crate::auth::AuthError {}
+impl NotFault for AuthError {}
 
 type Answer = Result<Value, Refusal>;
 
@@ -258,10 +259,10 @@ async fn answer(
     pool: &Arc<Pool<WorkspaceId>>,
     request: Request,
 ) -> Result<Response, Refusal> {
+    let in_header = key_in(request.headers()).transpose();
     let method: SlackMethod = match method.parse() {
-        Ok(method) => method,
-        Err(_) if method.starts_with("views.") => return Err(SlackFault::NotSupported.into()),
-        Err(_) => return Err(SlackFault::UnknownMethod.into()),
+        Ok(known) => known,
+        Err(_) => return Err(refuse_method(state, method, in_header.ok().flatten()).await),
     };
     let doing = match method.kind() {
         MethodKind::Read => RateClass::Reading,
@@ -273,7 +274,6 @@ async fn answer(
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
     let content_type = content_type.to_owned();
-    let in_header = key_in(request.headers()).transpose();
     let sent = match in_header {
         Ok(Some(key)) => Some(key),
         Ok(None) => args.text("token").and_then(|token| key_of(&token)),
@@ -284,7 +284,7 @@ async fn answer(
     };
     let identify = async |key: String| {
         let found = caller_with_key(state, key, doing).await;
-        if matches!(found, Err(crate::auth::AuthError::NotAuthenticated)) {
+        if matches!(found, Err(AuthError::NotAuthenticated)) {
             state.limits.anonymous(address)?;
         }
         found.map_err(Refusal::from)
@@ -336,6 +336,32 @@ async fn answer(
     let size = axum::body::HttpBody::size_hint(response.body()).lower();
     state.limits.answered(user, AnswerSize::Built(size));
     Ok(response)
+}
+
+/// The error for a method that is not offered. Those that the programs of bots ask for are counted.
+async fn refuse_method(state: &State, method: &str, key: Option<String>) -> Refusal {
+    let fault = if method.starts_with("views.") {
+        SlackFault::NotSupported
+    } else {
+        SlackFault::UnknownMethod
+    };
+    let Some(key) = key else {
+        return fault.into();
+    };
+    let caller = match caller_with_key(state, key, RateClass::Writing).await {
+        Ok(caller) => caller,
+        Err(AuthError::NotAuthenticated) => return fault.into(),
+        Err(e) => return e.into(),
+    };
+    let (Some(bot), Ok(workspace)) = (caller.bot(), workspace_of(&caller)) else {
+        return fault.into();
+    };
+    let name = method.to_owned();
+    let count = async move |c: &mut Conn| hooks::count_missing_method(c, bot, &name).await;
+    match state.db.write(workspace.0, count).await {
+        Ok(()) => fault.into(),
+        Err(e) => e.into(),
+    }
 }
 
 /// The workspace of a key.

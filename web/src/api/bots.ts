@@ -22,6 +22,8 @@ export type BotEventKind = S['BotEventKind'];
 /** An event for a bot. */
 export type BotDelivery = S['BotDelivery'];
 export type BotDeliveryState = S['BotDeliveryState'];
+/** A method of Slack's API that is not offered. */
+export type MissingMethod = S['MissingMethod'];
 export type EventTestResult = S['EventTestResult'];
 
 /** API client for bots, `api.part(BotsApi)`. Loaded with their settings. */

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { BotDelivery, BotSubscription } from '../api/bots';
 import { AT } from '../test/make';
-import { attemptText, draftOf, EVENT_KINDS, formOf, testText, troubleOf } from './bot-texts';
+import { attemptText, draftOf, EVENT_KINDS, formOf, missingText, testText, troubleOf } from './bot-texts';
 
 const subscription = (x: Partial<BotSubscription> = {}): BotSubscription => ({
   transport: 'http',
@@ -46,6 +46,10 @@ test.each([
     'Paused: the program answered that it is gone (410).',
   ],
 ])('%o has the trouble %j', (known, text) => expect(troubleOf(known)).toBe(text));
+test('methods that are not offered are named with the number of calls', () => {
+  expect(missingText({ method: 'views.open', count: 12 })).toBe('Asked 12 times for views.open: not offered');
+  expect(missingText({ method: 'views.open', count: 1 })).toBe('Asked once for views.open: not offered');
+});
 test('results of tests and attempts are one line', () => {
   expect(testText({ status: 200, answer: '', ms: 12 })).toBe('200 after 12 ms');
   expect(testText({ status: 500, answer: 'oops', ms: 3 })).toBe('500 after 3 ms: oops');

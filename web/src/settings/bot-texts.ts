@@ -4,6 +4,7 @@ import type {
   BotSubscription,
   BotSubscriptionForm,
   EventTestResult,
+  MissingMethod,
 } from '../api/bots';
 import { plural } from '../lib/time';
 
@@ -58,6 +59,10 @@ export function troubleOf({ status, paused_reason: reason, missed }: BotSubscrip
       : 'Paused: no answer for 3 days.';
   return missed ? `${plural(missed, 'event')} missed: the log no longer had them.` : '';
 }
+
+/** A method of Slack's API that the bot's program asked for in vain. */
+export const missingText = ({ method, count }: MissingMethod): string =>
+  `Asked ${count === 1 ? 'once' : `${count} times`} for ${method}: not offered`;
 
 /** Result of a test in one line. */
 export const testText = ({ status, answer, ms }: EventTestResult): string =>
