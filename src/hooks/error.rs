@@ -38,7 +38,7 @@ pub enum HookError {
     CommandNotFound,
     #[error("the message has no such button")]
     ButtonNotFound,
-    #[error("{0} bot did not answer")]
+    #[error("{0} bot did not answer.")]
     NoAnswer(String),
     #[error("the bot has no subscription")]
     NoSubscription,

@@ -85,6 +85,9 @@ pub struct BotSubscription {
     /// True if the bot gets new messages of other bots.
     #[sqlx(rename = "with_bots")]
     pub bots: bool,
+    /// Number of the last event that was read for the bot; events that it does not get can follow it.
+    #[sqlx(rename = "cursor_seq")]
+    pub cursor: i64,
     pub status: SubscriptionStatus,
     pub paused_reason: Option<SubscriptionPause>,
     /// Number of events that were deleted from the log before the bot got them.

@@ -30,7 +30,7 @@ pub fn previous_secret_owner(id: BotId) -> String {
 macro_rules! subscription_sql {
     ($tail:literal) => {
         concat!(
-            "select bot_id, transport, url, format, events, channel_ids, with_bots, status, paused_reason, missed, created_at \
+            "select bot_id, transport, url, format, events, channel_ids, with_bots, cursor_seq, status, paused_reason, missed, created_at \
              from bot_subscriptions ",
             $tail
         )

@@ -86,7 +86,7 @@ async fn the_answer_to_a_command_is_for_the_person_or_for_everyone() {
     assert_eq!(silent, json!({"message": null, "text": null}));
     let failed = r.t.bo.post(DEPLOY, r.form()).await;
     assert!(
-        failed.text.contains("Deploy bot did not answer"),
+        failed.text.contains("Deploy bot did not answer."),
         "{}",
         failed.text
     );

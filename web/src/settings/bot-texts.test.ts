@@ -10,6 +10,7 @@ const subscription = (x: Partial<BotSubscription> = {}): BotSubscription => ({
   events: ['message.created'],
   channel_ids: null,
   bots: false,
+  cursor: 7,
   status: 'active',
   paused_reason: null,
   missed: 0,
