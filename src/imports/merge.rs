@@ -20,6 +20,10 @@ use crate::{
     failpoint,
     forks::imported::reassign_forks,
     ids::{BEFORE_ALL_SEQS, ChannelId, MessageId, ThreadId, UserId, WorkflowId, WorkspaceId},
+    inbox::{
+        InboxSubject, InboxSubjectKind,
+        notice::{Notice, open_notice},
+    },
 };
 
 /// Number of messages that are read at once.
@@ -61,6 +65,13 @@ pub async fn merge(
         return Ok(member);
     }
     take_over(c, workspace, placeholder, into).await?;
+    let notice = Notice {
+        workspace,
+        subject: InboxSubject::new(InboxSubjectKind::Merge, into.0),
+        actor: Some(actor.user),
+        channel: None,
+    };
+    open_notice(c, into, &notice).await?;
     let data = serde_json::json!({"name": gone.name, "into": into});
     record_audit(
         c,

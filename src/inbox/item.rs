@@ -68,6 +68,8 @@ text_enum! {
         Bot = "bot",
         /// The guest leaves soon.
         Member = "member",
+        /// The person got the messages and channels of a person of an import.
+        Merge = "merge",
         /// A part of the server has a problem.
         Server = "server",
         /// The person whose role a provider could not change.

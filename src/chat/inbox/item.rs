@@ -278,7 +278,9 @@ fn subject_text(kind: InboxSubjectKind, id: Uuid) -> Option<String> {
         InboxSubjectKind::Tool => ToolId(id).to_string(),
         InboxSubjectKind::Bot => BotId(id).to_string(),
         InboxSubjectKind::Budget => return None,
-        InboxSubjectKind::Member | InboxSubjectKind::Role => UserId(id).to_string(),
+        InboxSubjectKind::Member | InboxSubjectKind::Merge | InboxSubjectKind::Role => {
+            UserId(id).to_string()
+        }
         InboxSubjectKind::Server => format!("server_{}", ServerAlert::of_subject(id)?),
         InboxSubjectKind::Identity => IdentityId(id).to_string(),
         InboxSubjectKind::IdentityProvider => IdentityProviderId(id).to_string(),

@@ -144,6 +144,16 @@ pub(super) async fn load(c: &mut Conn, rows: &[Row]) -> Result<SubjectTexts, DbE
                 );
                 read(c, sql, &ids).await?
             }
+            (_, InboxSubjectKind::Merge) => {
+                let sql = sql_with_ids!(
+                    c,
+                    "select u.id, u.name, 'An admin merged a person of an import into you: their messages and channels are yours.' as text \
+                     from users u where u.id in",
+                    1,
+                    ""
+                );
+                read(c, sql, &ids).await?
+            }
             (_, InboxSubjectKind::Server) => {
                 let texts = server_alerts::texts(c).await?;
                 let solved = || "This problem is solved.".to_owned();

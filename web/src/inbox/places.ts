@@ -34,6 +34,7 @@ function objectHref(i: InboxItem, { slug }: WorkspaceState): string {
   if (id.startsWith('flow_')) return to.workflows(slug);
   if (id.startsWith('sched_')) return to.schedules(slug);
   if (id.startsWith('tool_')) return to.settings(slug, 'tools');
+  if (id.startsWith('bot_')) return to.settings(slug, 'integrations');
   if (id.startsWith('item_')) return to.actions(slug);
   if (id.startsWith('user_') || id.startsWith('identity_')) return to.settings(slug, 'members');
   if (id.startsWith('server_') || id.startsWith('idp_')) return to.settings(slug, 'server');
