@@ -151,6 +151,11 @@ async fn choose_channel(
     wanted: &str,
 ) -> Result<Option<ChannelId>, DbError> {
     let name = wanted.trim_start_matches('#');
+    // Slack's Web API shows an ID as `C` and its characters in capitals.
+    let typed = match wanted.strip_prefix('C') {
+        Some(suffix) => format!("chan_{}", suffix.to_ascii_lowercase()),
+        None => wanted.to_owned(),
+    };
     let mut all = vec![hook.channel_id];
     all.extend(&hook.other_channel_ids.0);
     for id in all {
@@ -160,7 +165,7 @@ async fn choose_channel(
             .bind(hook.workspace_id)
             .opt()
             .await?;
-        if found.is_some_and(|found| found.0 == name || id.to_string() == wanted) {
+        if found.is_some_and(|found| found.0 == name || id.to_string() == typed) {
             return Ok(Some(id));
         }
     }

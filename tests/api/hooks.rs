@@ -1029,6 +1029,8 @@ async fn a_message_can_name_another_channel_of_its_webhook() {
     };
     assert_eq!(place("#ops").await, (ops.clone(), json!([])));
     assert_eq!(place(&ops).await, (ops.clone(), json!([])));
+    let slack_id = ops.replace("chan_", "C").to_uppercase();
+    assert_eq!(place(&slack_id).await, (ops.clone(), json!([])));
     assert_eq!(place("general").await, (t.general.clone(), json!([])));
     let notes = json!(["Asked for #secret, posted in #general"]);
     assert_eq!(place("#secret").await, (t.general.clone(), notes));
