@@ -519,6 +519,7 @@ async fn post_hook_request(
         Refusal::Fault(fault) => HookError::Refused(fault).into(),
         Refusal::Api(error) => error,
     })?;
+    let text = name_people(&state, member.workspace, hook.bot_id, text).await?;
     attempt.product = incoming.product;
     attempt.notes = incoming.notes;
     let post = hooks::Post {
@@ -654,6 +655,28 @@ fn parse(
     Ok((incoming, text))
 }
 
+/// The text with handles instead of the IDs of people whom it names.
+async fn name_people(
+    state: &State,
+    workspace: WorkspaceId,
+    bot: BotId,
+    text: Text,
+) -> Result<Text, ApiError> {
+    if !text.content.contains("@U") {
+        return Ok(text);
+    }
+    let mut c = state.db.read().await?;
+    let named = hooks::with_handles(&mut c, workspace, &text.content).await?;
+    drop(c);
+    let Some(named) = named else {
+        return Ok(text);
+    };
+    let read = slow::run(UserId(bot.0), move |_| Text::parse(named));
+    let read = read.await.map_err(|_| crate::db::DbError::Closed)?;
+    // With long handles, it can be too long.
+    Ok(read.unwrap_or(text))
+}
+
 async fn receive_body(
     state: &State,
     secret: String,
@@ -723,6 +746,7 @@ async fn receive_body(
         }
         Err(other) => return Err(other),
     };
+    let text = name_people(state, workspace, hook.bot_id, text).await?;
     attempt.product = incoming.product;
     attempt.notes = incoming.notes;
     if incoming.is_cut && files.len() < ATTACHMENTS_MAX {

@@ -1005,6 +1005,39 @@ async fn only_the_newest_50_requests_are_kept_for_a_week() {
 }
 
 #[tokio::test]
+async fn a_message_in_slacks_format_mentions_people_by_their_ids() {
+    let t = team().await;
+    let (path, _) = hook(&t.bo, &t.general, json!({})).await;
+    let member = t.ada.get("/v1/members").await.ok();
+    let handle = text(&member, "/data/0/handle");
+    let id = text(&member, "/data/0/user_id");
+    let reference = id.replace("user_", "U").to_uppercase();
+    let element = json!({"type": "user", "user_id": reference});
+    let rich = json!([{"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [element]}]}]);
+    for (body, expected) in [
+        (
+            json!({"text": format!("<@{reference}> look"), "username": "x"}),
+            format!("@{handle} look"),
+        ),
+        (json!({"blocks": rich}), format!("@{handle}")),
+        (
+            json!({"text": "<@U0000000000> look", "username": "x"}),
+            "@U0000000000 look".to_owned(),
+        ),
+    ] {
+        let made = posted(&t, &path, body).await;
+        let message = t.ada.message(&text(&made, "/message_id")).await;
+        assert_eq!(message["content"], json!(expected));
+        let mentioned: Vec<Value> = list(&message, "/mentions")
+            .iter()
+            .map(|mention| mention["id"].clone())
+            .collect();
+        let is_known = expected.contains(&handle);
+        assert_eq!(mentioned, vec![json!(id); usize::from(is_known)]);
+    }
+}
+
+#[tokio::test]
 async fn a_message_can_name_another_channel_of_its_webhook() {
     let t = team().await;
     let ops = new_channel(&t.ada, "ops").await;
