@@ -3,9 +3,10 @@
 //! `body` reads what a program sends: with `slack` for the format of Slack, whose markup `mrkdwn` translates, and with the `template` of
 //! the webhook or of one of the `products`. `row` stores bots and webhooks (`object`), `receive` posts the message, and `requests` keeps
 //! what was received. `people` finds those whom Slack's format names. `signature` checks who sent it. `bots` manages the channels and
-//! keys with which programs act as a bot. `ts` finds messages by their `ts` in Slack's format. `buttons` finds the buttons that people press, and `responses` has the addresses at
-//! which programs answer later. `events` has the types of events for bots, `subscription` their settings, `pause` the pauses and the end of
-//! subscriptions, `commands` the commands of bots, and `missing` what their programs asked for in vain.
+//! keys with which programs act as a bot. `ts` finds messages by their `ts` in Slack's format. `buttons` finds the buttons that people
+//! press, and `responses` has the addresses at which programs answer later. `events` has the types of events for bots, `subscription`
+//! their settings, `pause` the pauses and the end of subscriptions, `commands` the commands of bots, and `missing` what their programs
+//! asked for in vain.
 
 mod body;
 mod bots;
