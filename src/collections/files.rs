@@ -463,3 +463,35 @@ pub async fn can_read_file(
         .await?;
     Ok(found.is_some())
 }
+
+/// The file that replaced another one in a vector store that the reader can read.
+#[derive(Debug, Clone, Copy, sqlx::FromRow)]
+pub struct Successor {
+    pub replaced_at: Timestamp,
+    pub replaced_by: FileId,
+}
+
+/// The newest successor of a file that is only kept for those who follow a citation; `None` for a file that can be found.
+///
+/// # Errors
+/// Only database errors.
+pub async fn find_successor(
+    c: &mut Conn,
+    reader: FileReader,
+    file: FileId,
+) -> Result<Option<Successor>, DbError> {
+    c.q(concat!(
+        "select r.replaced_at, cf.file_id as replaced_by from vector_store_versions r join vector_stores v on v.id = r.store_id \
+         join vector_store_files cf on cf.store_id = r.store_id and cf.path = r.path \
+         where r.file_id = $1 and r.replaced_at is not null and v.workspace_id = $4 \
+         and not exists (select 1 from vector_store_files where file_id = $1) and ",
+        is_readable_store!("$2", "$3"),
+        " order by r.replaced_at desc limit 1"
+    ))
+    .bind(file)
+    .bind(reader.user)
+    .bind(reader.shared_in)
+    .bind(reader.workspace)
+    .opt()
+    .await
+}

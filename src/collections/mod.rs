@@ -24,8 +24,8 @@ pub use contents::{Attributes, FileCounts, StoreFileState};
 pub use error::CollectionError;
 pub use event::StoreEvent;
 pub use files::{
-    StoreFile, StoreFileForm, add_file, announce_deletion, can_read_file, find_file, find_reader,
-    list_files, remove_file, set_attributes, stores_of,
+    StoreFile, StoreFileForm, Successor, add_file, announce_deletion, can_read_file, find_file,
+    find_reader, find_successor, list_files, remove_file, set_attributes, stores_of,
 };
 pub use paths::StorePath;
 pub use search::{

@@ -13,7 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::{
     agents::derived::{self, Change, SourceId},
     auth::{Actor, AuthError, Caller, Scope, WorkspaceCaller, quota},
-    chat::{ChatError, access, descriptions, post},
+    chat::{ChatError, access, descriptions, post, search::passages::find::FileReader},
     collections,
     db::{Conn, DbError},
     failpoint,
@@ -37,6 +37,7 @@ use crate::{
     server::{State, caller::workspace_of},
     tasks::{actions, queue::tenancy},
     text_enum::text_enum,
+    time::Timestamp,
 };
 
 use super::vector_stores::ListOrder;
@@ -494,6 +495,10 @@ struct FileText {
     text: Option<String>,
     /// Parts that contain `q`, in order; empty without `q`.
     matches: Vec<TextMatch>,
+    /// Time at which another file replaced this one in a vector store: it is not found anymore, and can be read for another 90 days.
+    replaced_at: Option<Timestamp>,
+    /// The file that replaced this one.
+    replaced_by: Option<FileId>,
 }
 
 /// Get the text of a file, one part at a time
@@ -533,8 +538,19 @@ async fn file_text(
     if part.is_none() && query.part.is_some() && !is_waiting {
         return Err(FileError::NoSuchPart.into());
     }
+    let reader = FileReader {
+        workspace: stored.workspace_id,
+        user: caller.user,
+        shared_in: None,
+    };
+    let successor = match stored.message_id {
+        Some(_) => None,
+        None => collections::find_successor(&mut c, reader, id).await?,
+    };
     let name = stored.about.name.clone();
     Ok(Json(FileText {
+        replaced_at: successor.map(|new| new.replaced_at),
+        replaced_by: successor.map(|new| new.replaced_by),
         file: stored.into(),
         state: row.as_ref().map_or(DocumentState::None, |row| row.state),
         reason: row.as_ref().and_then(|row| row.reason),

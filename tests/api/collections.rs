@@ -150,6 +150,14 @@ async fn a_file_is_replaced_at_its_path_without_a_gap() {
     let replaced = t.bo.get(&path).await.ok();
     assert!(number(&replaced, "/replaced_at") > 0);
     assert_eq!(replaced["replaced_by"], new["id"]);
+    let shown = t.bo.get(&format!("/v1/files/{}/text", id(&old))).await.ok();
+    assert_eq!(shown["replaced_by"], new["id"]);
+    assert!(shown["replaced_at"].is_string());
+    let shown = t.bo.get(&format!("/v1/files/{}/text", id(&new))).await.ok();
+    assert_eq!(
+        (&shown["replaced_by"], &shown["replaced_at"]),
+        (&Value::Null, &Value::Null)
+    );
     assert!(found(&t.ada, &rules, "okapi").await.is_empty());
     let hits = t.ada.get("/v1/search?kind=file&q=okapi").await.ok();
     assert_eq!(list(&hits, "/data").len(), 0);

@@ -77,6 +77,14 @@ test('pages that could not be read are named', async () => {
   const it = await open(1);
   expect(await it.findByText('Pages 3, 7 could not be read')).toBeTruthy();
 });
+test('a replaced file leads to the new version', async () => {
+  const year = new Date().getFullYear();
+  serve({ replaced_at: `${year}-05-03T12:00:00.000Z`, replaced_by: 'file_2' });
+  const it = await open(1);
+  expect(await it.findByText(/^Replaced on May 3\./)).toBeTruthy();
+  const link = it.getByRole('link', { name: 'Show the new version' });
+  expect(link.getAttribute('href')).toMatch(/\?panel=file:file_2:1$/);
+});
 test('a deleted file is named as deleted', async () => {
   const missing = new ApiError(404, { error: { code: 'file_not_found' } }, 'missing');
   vi.spyOn(FilesApi.prototype, 'text').mockRejectedValue(missing);

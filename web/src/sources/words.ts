@@ -6,7 +6,7 @@ const monthDay = new Intl.DateTimeFormat('en-US', { month: 'long', day: 'numeric
 const monthDayYear = new Intl.DateTimeFormat('en-US', { month: 'long', day: 'numeric', year: 'numeric' });
 
 /** "May 3", as in the quotations of replies; with the year unless it is this year. */
-function dateText(iso: string, now: Date): string {
+export function dayText(iso: string, now = new Date()): string {
   const date = new Date(iso);
   return (date.getFullYear() === now.getFullYear() ? monthDay : monthDayYear).format(date);
 }
@@ -43,5 +43,5 @@ export function sourceText(
   now = new Date(),
 ): string {
   const place = channel.kind === 'direct' ? 'a direct message' : `#${channel.name}`;
-  return message ? `${message.author} in ${place}, ${dateText(message.at, now)}` : upper(place);
+  return message ? `${message.author} in ${place}, ${dayText(message.at, now)}` : upper(place);
 }
