@@ -1,7 +1,8 @@
 //! Converts HTML to text while it is read, without a tree: the tokens of a page change a small state and append to the text.
 //!
-//! Block elements break lines, and scripts, styles, templates, drawings, and the title are left out. Links are written as
-//! `[text](address)`, lists with `*` or numbers, headings with `#`, quotations with `>`, and table cells with `|` between them.
+//! Block elements break lines, and scripts, styles, templates, drawings, and the title are left out, and so are hidden elements of
+//! documents. Links are written as `[text](address)`, lists with `*` or numbers, headings with `#`, quotations with `>`, and table cells with
+//! `|` between them.
 
 use std::{
     cell::RefCell,
@@ -130,6 +131,13 @@ struct Drawing {
     is_in_title: bool,
 }
 
+/// An element that is not shown.
+struct HiddenElement {
+    name: String,
+    /// Open elements of this name, from this one on.
+    open: usize,
+}
+
 /// The text so far, and what was read but is written only before more text.
 #[derive(Default)]
 #[expect(
@@ -164,6 +172,7 @@ struct Writer {
     raw: Option<&'static str>,
     templates: usize,
     drawing: Option<Drawing>,
+    hidden: Option<HiddenElement>,
 }
 
 /// Tokenizer state for the text of an element that contains no elements.
@@ -192,6 +201,61 @@ fn break_of(name: &str) -> Option<Break> {
         | "menu" | "ol" | "p" | "pre" | "table" | "ul" | "xmp" => Break::Paragraph,
         _ => return None,
     })
+}
+
+/// Checks whether an element has no end tag.
+fn is_void(name: &str) -> bool {
+    matches!(
+        name,
+        "area"
+            | "base"
+            | "br"
+            | "col"
+            | "embed"
+            | "hr"
+            | "img"
+            | "input"
+            | "link"
+            | "meta"
+            | "source"
+            | "track"
+            | "wbr"
+    )
+}
+
+/// Checks whether the end tag of an element is often left out, so that its end is not known without a tree.
+fn has_optional_end(name: &str) -> bool {
+    matches!(
+        name,
+        "html"
+            | "head"
+            | "body"
+            | "li"
+            | "dt"
+            | "dd"
+            | "tr"
+            | "td"
+            | "th"
+            | "thead"
+            | "tbody"
+            | "tfoot"
+            | "colgroup"
+            | "caption"
+            | "option"
+            | "optgroup"
+            | "rt"
+            | "rp"
+    )
+}
+
+/// Checks whether a start tag hides its element, by `hidden` or by its own style.
+fn hides_element(tag: &Tag) -> bool {
+    let style = attribute(tag, "style").unwrap_or_default();
+    let style: String = style.chars().filter(|c| !c.is_whitespace()).collect();
+    let style = style.to_ascii_lowercase();
+    let is_hiding =
+        |rule: &str| rule.starts_with("display:none") || rule.starts_with("visibility:hidden");
+    attribute(tag, "hidden").is_some() || style.split(';').any(is_hiding)
 }
 
 /// Level of a heading.
@@ -226,6 +290,7 @@ impl Writer {
     fn is_hidden(&self) -> bool {
         self.raw.is_some()
             || self.templates > 0
+            || self.hidden.is_some()
             || self
                 .drawing
                 .as_ref()
@@ -256,7 +321,7 @@ impl Writer {
             self.raw = Some(raw);
             return TokenSinkResult::RawData(kind);
         }
-        if self.templates == 0 {
+        if self.templates == 0 && !self.hides(tag) {
             if is_start {
                 self.start(tag);
             } else {
@@ -269,6 +334,39 @@ impl Writer {
             "plaintext" if is_start => TokenSinkResult::Plaintext,
             _ => TokenSinkResult::Continue,
         }
+    }
+
+    /// Handles a tag of, or in, an element that is not shown. Returns false for any other tag.
+    fn hides(&mut self, tag: &Tag) -> bool {
+        let name = &*tag.name;
+        let is_start = tag.kind == TagKind::StartTag;
+        // A paragraph ends before the next block, also without its own tag.
+        let ends_paragraph = break_of(name).is_some() && (is_start || name != "p");
+        if ends_paragraph && self.hidden.as_ref().is_some_and(|of| of.name == "p") {
+            self.hidden = None;
+        }
+        let Some(hidden) = &mut self.hidden else {
+            let is_hidden = self.marks_headings && is_start && hides_element(tag);
+            if is_hidden && !is_void(name) && !tag.self_closing {
+                if has_optional_end(name) {
+                    return false;
+                }
+                self.hidden = Some(HiddenElement {
+                    name: name.to_owned(),
+                    open: 1,
+                });
+            }
+            return is_hidden;
+        };
+        if name == hidden.name && is_start {
+            hidden.open += usize::from(!tag.self_closing);
+        } else if name == hidden.name {
+            hidden.open -= 1;
+            if hidden.open == 0 {
+                self.hidden = None;
+            }
+        }
+        true
     }
 
     /// Handles a tag in a drawing. Returns false if the drawing was not closed, and the tag belongs to the page.

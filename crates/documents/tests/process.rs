@@ -435,6 +435,26 @@ fn texts_are_distinguished_by_their_content_and_name() {
 }
 
 #[test]
+fn elements_of_a_page_that_are_not_shown_are_left_out() {
+    for (html, expected) in [
+        ("<p>one<p hidden>no<p>two", "one\n\ntwo"),
+        ("<div><p hidden>no</div>two", "two"),
+        (
+            "one <div style='color: red; Display : none'>no<div>no</div><script>'</div>'</script>no</div>two",
+            "one two",
+        ),
+        ("one <span style=visibility:hidden>no</span>two", "one two"),
+        ("one <img hidden alt=no src=x><br hidden>two", "one two"),
+        // The end of an item is not known, because its tag can be missing.
+        ("<ul><li hidden>item<li>two</ul>", "* item\n* two"),
+        ("one<div hidden>no", "one"),
+    ] {
+        let read = extract("html", html.as_bytes());
+        assert_eq!(read.texts(), [expected], "{html}");
+    }
+}
+
+#[test]
 fn files_without_text_and_old_formats_are_named() {
     for (document, expected) in [
         (
