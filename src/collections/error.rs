@@ -1,6 +1,7 @@
 //! Errors of collections.
 
-use super::stores::VectorStore;
+use serde_json::Value;
+
 use crate::{
     auth::AuthError,
     chat::ChatError,
@@ -23,8 +24,9 @@ pub enum CollectionError {
     BatchNotFound,
     #[error("only {0} can change this vector store")]
     NotEditor(&'static str),
+    /// With the current vector store.
     #[error("the vector store has changed since you loaded it: reload it, and reapply your change")]
-    Stale(Box<VectorStore>),
+    Stale(Box<Value>),
     #[error("another vector store has the handle `{0}`: choose another one")]
     HandleTaken(String),
     #[error("a workspace can have at most {0} vector stores: delete one first")]

@@ -626,7 +626,8 @@ async fn lock_version(
     let row = lock_to_change(c, actor, named).await?;
     if expected.is_some_and(|version| version != row.version) {
         let counts = contents::count(c, row.id).await?;
-        return Err(CollectionError::Stale(Box::new(row.object(counts))));
+        let current = serde_json::to_value(row.object(counts)).unwrap_or_default();
+        return Err(CollectionError::Stale(Box::new(current)));
     }
     Ok(row)
 }
