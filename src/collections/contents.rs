@@ -17,7 +17,7 @@ use crate::{
     chat::search::passages::index,
     db::{Conn, DbError},
     files::{self, FileError, documents::DocumentState},
-    ids::{FileId, VectorStoreId, WorkspaceId},
+    ids::{ChannelId, FileId, VectorStoreId, WorkspaceId},
     text_enum::text_enum,
 };
 
@@ -119,6 +119,20 @@ pub(super) async fn count(c: &mut Conn, store: VectorStoreId) -> Result<Counts, 
     let rows: Vec<CountRow> = c
         .q(counts_sql!("vector_store_files", "vf.store_id = $1"))
         .bind(store)
+        .all()
+        .await?;
+    Ok(Counts::of(&rows))
+}
+
+/// Counts of the files in the messages of a channel.
+pub(super) async fn count_channel(c: &mut Conn, channel: ChannelId) -> Result<Counts, DbError> {
+    let rows: Vec<CountRow> = c
+        .q(counts_sql!(
+            "(select m.channel_id as store_id, cf.id as file_id from files cf join messages m on m.id = cf.message_id \
+             where m.channel_id = $1 and m.deleted_at is null)",
+            "vf.store_id = $1"
+        ))
+        .bind(channel)
         .all()
         .await?;
     Ok(Counts::of(&rows))

@@ -10,7 +10,7 @@ use super::{
         Attributes, NewStoreFile, StoreFileState, add_files, check_attributes, json_text, state,
     },
     event,
-    stores::{StoreRef, expiry, find, find_to_change},
+    stores::{CollectionId, StoreRef, expiry, find, find_to_change},
     versions,
 };
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
     chat::search::passages::find::FileReader,
     db::{Conn, DbError, is_readable_store, now},
     files::documents::{DocumentReason, DocumentState, DocumentStatus},
-    ids::{FileId, VectorStoreId, WorkspaceId},
+    ids::{ChannelId, FileId, VectorStoreId, WorkspaceId},
     realtime::EventType,
     text_enum::{constant, text_enum},
     time::Timestamp,
@@ -26,6 +26,9 @@ use crate::{
 
 constant! { pub StoreFileObject = "vector_store.file" }
 constant! { pub OtherStrategy = "other" }
+
+/// Maximum number of files of a channel that are listed.
+const CHANNEL_FILES_MAX: i64 = 10_000;
 
 text_enum! {
     /// Reason why a file could not be read as a whole.
@@ -64,7 +67,7 @@ pub struct StoreFile {
     pub id: FileId,
     #[schema(inline)]
     pub object: StoreFileObject,
-    pub vector_store_id: VectorStoreId,
+    pub vector_store_id: CollectionId,
     pub created_at: i64,
     pub status: StoreFileState,
     /// Null if the whole file was read.
@@ -175,6 +178,18 @@ macro_rules! version_sql {
     };
 }
 
+/// Statement for the files in the messages of a channel.
+macro_rules! channel_sql {
+    ($tail:literal) => {
+        store_file_sql!(
+            "(select m.channel_id as store_id, cf.id as file_id, '{}' as attributes, cf.created_at, cf.name as path from files cf \
+             join messages m on m.id = cf.message_id where m.channel_id = $1 and m.deleted_at is null)",
+            "cast(null as timestamptz) as replaced_at, cast(null as uuid) as replaced_by",
+            $tail
+        )
+    };
+}
+
 fn last_error(
     state: Option<DocumentState>,
     reason: Option<DocumentReason>,
@@ -209,6 +224,15 @@ fn last_error(
     })
 }
 
+impl StoreFileRow {
+    fn in_channel(self, channel: ChannelId) -> StoreFile {
+        StoreFile {
+            vector_store_id: CollectionId::Channel(channel),
+            ..self.into()
+        }
+    }
+}
+
 impl From<StoreFileRow> for StoreFile {
     fn from(row: StoreFileRow) -> Self {
         let status = match row.replaced_at {
@@ -234,7 +258,7 @@ impl From<StoreFileRow> for StoreFile {
             replaced_by: row.replaced_by,
             id: row.file_id,
             object: StoreFileObject,
-            vector_store_id: row.store_id,
+            vector_store_id: CollectionId::Store(row.store_id),
             created_at: row.created_at.unix_s(),
             status,
             last_error: last_error(row.state, row.reason),
@@ -308,6 +332,38 @@ pub async fn list_files(
         .all()
         .await?;
     Ok(rows.into_iter().map(StoreFile::from).collect())
+}
+
+/// Files in the messages of a channel, oldest first.
+pub(super) async fn list_in_channel(
+    c: &mut Conn,
+    channel: ChannelId,
+) -> Result<Vec<StoreFile>, DbError> {
+    let rows: Vec<StoreFileRow> = c
+        .q(channel_sql!("order by vf.created_at, vf.file_id limit $2"))
+        .bind(channel)
+        .bind(CHANNEL_FILES_MAX)
+        .all()
+        .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| row.in_channel(channel))
+        .collect())
+}
+
+pub(super) async fn find_in_channel(
+    c: &mut Conn,
+    channel: ChannelId,
+    file: FileId,
+) -> Result<StoreFile, CollectionError> {
+    let row: Option<StoreFileRow> = c
+        .q(channel_sql!("where vf.file_id = $2"))
+        .bind(channel)
+        .bind(file)
+        .opt()
+        .await?;
+    let row = row.ok_or(CollectionError::FileNotFound)?;
+    Ok(row.in_channel(channel))
 }
 
 pub(super) async fn list_of_batch(c: &mut Conn, batch: Uuid) -> Result<Vec<StoreFile>, DbError> {

@@ -1,6 +1,6 @@
 //! Collections as rows, and as clients see them.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -70,10 +70,27 @@ pub struct ExpiresAfter {
     pub days: i64,
 }
 
+/// ID of a vector store, or of a channel, whose files can be read like those of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum CollectionId {
+    Store(VectorStoreId),
+    Channel(ChannelId),
+}
+
+impl fmt::Display for CollectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(id) => fmt::Display::fmt(id, f),
+            Self::Channel(id) => fmt::Display::fmt(id, f),
+        }
+    }
+}
+
 /// A vector store: files that are searched together. Times are in seconds since 1970.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct VectorStore {
-    pub id: VectorStoreId,
+    pub id: CollectionId,
     #[schema(inline)]
     pub object: VectorStoreObject,
     /// `vs_HANDLE` works wherever the ID does.
@@ -93,7 +110,8 @@ pub struct VectorStore {
     pub expires_after: Option<ExpiresAfter>,
     pub expires_at: Option<i64>,
     pub last_active_at: i64,
-    pub created_by: UserId,
+    /// Null for some channels.
+    pub created_by: Option<UserId>,
     pub created_at: i64,
     pub version: i64,
 }
@@ -150,7 +168,8 @@ pub struct StorePatch {
     pub expires_after: Option<Option<ExpiresAfter>>,
 }
 
-/// A vector store as a client names it: by its ID, or by `vs_HANDLE`. For searches, the ID of a channel names the files in its messages.
+/// A vector store as a client names it: by its ID, or by `vs_HANDLE`. The ID of a channel names the files in its messages, which can only be
+/// read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreRef {
     Id(VectorStoreId),
@@ -266,7 +285,7 @@ impl StoreRow {
                 anchor: ExpiryAnchor::LastActiveAt,
                 days,
             }),
-            id: self.id,
+            id: CollectionId::Store(self.id),
             handle: self.handle,
             name: self.name,
             description: self.description,
@@ -278,7 +297,7 @@ impl StoreRow {
             usage_bytes: counts.bytes,
             metadata: serde_json::from_str(&self.metadata).unwrap_or_default(),
             last_active_at: self.last_active_at.unix_s(),
-            created_by: self.created_by,
+            created_by: Some(self.created_by),
             created_at: self.created_at.unix_s(),
             version: self.version,
         }
@@ -306,7 +325,7 @@ async fn find_readable(
     let (id, handle) = match named {
         StoreRef::Id(id) => (Some(*id), None),
         StoreRef::Handle(handle) => (None, Some(handle.clone())),
-        // Its files cannot be changed or listed.
+        // It has no row here.
         StoreRef::Channel(_) => return Ok(None),
     };
     c.q(store_sql!(concat!(
@@ -360,6 +379,9 @@ pub(super) async fn find_to_change(
     actor: &Actor<'_>,
     named: &StoreRef,
 ) -> Result<StoreRow, CollectionError> {
+    if matches!(named, StoreRef::Channel(_)) && find_for(c, actor.into(), named).await?.is_some() {
+        return Err(CollectionError::NotEditor("messages of the channel"));
+    }
     let row = find(c, actor, named).await?;
     actor.require(Scope::ChatWrite)?;
     let can_change = actor.role == Role::Admin

@@ -14,9 +14,9 @@ use crate::{
     auth::{Actor, Scope, WorkspaceCaller},
     chat::search::passages::find::PassageQuestion,
     collections::{
-        self, Attributes, BATCH_FILES_MAX, BatchForm, CollectionError, FileBatch, StoreFile,
-        StoreFileForm, StoreFileState, StoreForm, StoreHit, StorePatch, StoreRef, StoreSearch,
-        VectorStore,
+        self, Attributes, BATCH_FILES_MAX, BatchForm, CollectionError, CollectionId, FileBatch,
+        StoreFile, StoreFileForm, StoreFileState, StoreForm, StoreHit, StorePatch, StoreRef,
+        StoreSearch, VectorStore,
     },
     db::Conn,
     files::documents,
@@ -168,7 +168,7 @@ async fn list_stores(
     let mut c = state.db.read().await?;
     let actor = enter(&mut c, &member).await?;
     let rows = collections::list(&mut c, &actor).await?;
-    let parse = |text: &str| VectorStoreId::parse(text).ok();
+    let parse = |text: &str| VectorStoreId::parse(text).ok().map(CollectionId::Store);
     Ok(Json(query.cut(rows, parse, |store| store.id)?))
 }
 

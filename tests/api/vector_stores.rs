@@ -277,6 +277,48 @@ async fn a_vector_store_of_a_channel_is_for_its_readers() {
 }
 
 #[tokio::test]
+async fn a_channel_is_a_vector_store_that_cannot_be_changed() {
+    let t = team().await;
+    let board = t.ada.private_channel("board", &[]).await;
+    let file = t.ada.upload("Zoo.md", b"The zebra sleeps").await;
+    let form = json!({"content": "See", "attachments": [id(&file)]});
+    let threads = format!("/v1/channels/{board}/threads");
+    t.ada.post(&threads, form).await.is(201);
+    let store = completed(&t.ada, &board).await;
+    assert_eq!(
+        (&store["id"], &store["channel_id"], &store["name"]),
+        (&json!(board), &json!(board), &json!("board"))
+    );
+    assert_eq!(
+        store["file_counts"],
+        json!({"in_progress": 0, "completed": 1, "failed": 0, "cancelled": 0, "total": 1})
+    );
+    let files = format!("/v1/vector_stores/{board}/files");
+    let all = list(&t.ada.get(&files).await.ok(), "/data");
+    assert_eq!(all.len(), 1);
+    assert_eq!(
+        (&all[0]["id"], &all[0]["vector_store_id"], &all[0]["path"]),
+        (&file["id"], &json!(board), &json!("Zoo.md"))
+    );
+    let path = format!("{files}/{}", id(&file));
+    assert_eq!(t.ada.get(&path).await.ok()["status"], "completed");
+    let content = t.ada.get(&format!("{path}/content")).await.ok();
+    assert_eq!(content["data"][0]["text"], "The zebra sleeps");
+    // Only messages add files, and take them away.
+    let own = kept(&t.ada, "own.md", b"x").await;
+    let form = json!({"file_id": id(&own)});
+    let added = t.ada.post(&files, form.clone()).await;
+    assert_eq!(added.refused(403), "not_editor");
+    assert_eq!(t.ada.delete(&path).await.refused(403), "not_editor");
+    for path in [format!("/v1/vector_stores/{board}"), files.clone(), path] {
+        let hidden = t.bo.get(&path).await;
+        assert_eq!(hidden.refused(404), "vector_store_not_found", "{path}");
+    }
+    let added = t.bo.post(&files, form).await;
+    assert_eq!(added.refused(404), "vector_store_not_found");
+}
+
+#[tokio::test]
 async fn readers_of_a_vector_store_learn_that_its_file_was_read() {
     let t = team().await;
     let store = json!({"name": "Rules"});
