@@ -215,7 +215,7 @@ impl ApiError {
 
     /// Creates an error with status 400 for a value of the wrong type, or 422 for an ID of another kind.
     pub fn malformed_field(text: String, path: String) -> Self {
-        let param = if path == "." { String::new() } else { path };
+        let param = field_of(&text, &path);
         if text.contains(crate::ids::OTHER_KIND) {
             Self::unprocessable(ErrorCode::WrongKindOfId, text).param(param)
         } else {
@@ -530,6 +530,18 @@ impl From<LowDiskSpace> for ApiError {
     }
 }
 
+/// Returns the field that an error of `serde` is about; blank for the whole body. The error of a missing field has the path of the
+/// object in which it is missing.
+pub fn field_of(text: &str, path: &str) -> String {
+    let path = if matches!(path, "." | "?") { "" } else { path };
+    let missing = text.strip_prefix("missing field `");
+    match missing.and_then(|rest| rest.split_once('`')) {
+        Some((field, _)) if path.is_empty() => field.to_owned(),
+        Some((field, _)) => format!("{path}.{field}"),
+        None => path.to_owned(),
+    }
+}
+
 /// Error message for a user whose request failed because of a database fault.
 fn advice(trouble: DatabaseFault) -> &'static str {
     match trouble {
@@ -558,5 +570,24 @@ fn advice(trouble: DatabaseFault) -> &'static str {
 impl From<crate::ids::IdError> for ApiError {
     fn from(e: crate::ids::IdError) -> Self {
         Self::invalid(ErrorCode::InvalidId, e.to_string(), "")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::field_of;
+
+    #[test]
+    fn an_error_names_the_missing_field() {
+        for (text, path, field) in [
+            ("missing field `title` at line 1 column 2", ".", "title"),
+            ("missing field `title`", "", "title"),
+            ("missing field `url`", "config", "config.url"),
+            ("unknown field `color`", "color", "color"),
+            ("invalid type: sequence", ".", ""),
+            ("invalid type: sequence", "?", ""),
+        ] {
+            assert_eq!(field_of(text, path), field, "{text}");
+        }
     }
 }

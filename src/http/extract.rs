@@ -10,7 +10,7 @@ use axum::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::error::{ApiError, ErrorCode};
+use super::error::{ApiError, ErrorCode, field_of};
 
 /// The bytes of a body.
 pub struct RawBody(pub Bytes);
@@ -73,18 +73,16 @@ pub fn parse_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|e| {
         let path = e.path().to_string();
-        let is_whole = path == "." || path == "?";
-        let param = if is_whole { String::new() } else { path };
         let inner = e.into_inner();
         let message = inner.to_string();
         // serde_json also reports a syntax error for a number in place of an enum's name.
         if inner.is_data() || serde_json::from_slice::<Value>(text).is_ok() {
-            ApiError::malformed_field(message, param)
+            ApiError::malformed_field(message, path)
         } else {
             ApiError::invalid(
                 ErrorCode::InvalidJson,
                 format!("the body is not JSON: {message}"),
-                param,
+                field_of(&message, &path),
             )
         }
     })?;

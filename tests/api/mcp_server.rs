@@ -220,6 +220,22 @@ async fn a_client_of_each_revision_lists_and_calls_tools() {
 }
 
 #[tokio::test]
+async fn a_method_with_invalid_parameters_is_not_unknown() {
+    let t = team().await;
+    let key = program(&t.bo, &["chat:read"]).await;
+    for (method, params, code) in [
+        ("initialize", json!({}), -32602),
+        ("tools/call", json!({"name": 5}), -32602),
+        ("tools/call", json!({}), -32602),
+        ("tools/call", json!({"name": "nothing"}), -32602),
+        ("tools/listing", json!({}), -32601),
+    ] {
+        let error = legacy(&key, method, params).await.unwrap_err();
+        assert_eq!(error["code"], code, "{method} {error}");
+    }
+}
+
+#[tokio::test]
 async fn a_batch_gets_the_responses_of_its_requests() {
     let t = team().await;
     let key = program(&t.bo, ALL_SCOPES).await;
@@ -462,6 +478,8 @@ async fn a_search_with_invalid_arguments_is_refused() {
         assert_eq!(error["code"], code, "{arguments}");
         assert_eq!(error["param"], param, "{arguments}");
     }
+    let error = refusal(&key, "search_messages", json!({})).await;
+    assert_eq!(error["param"], "query");
     for arguments in [
         json!({}),
         json!({"query": "x", "color": "red"}),

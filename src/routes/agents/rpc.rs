@@ -21,6 +21,7 @@ use crate::{
     db::Conn,
     http::{
         ApiError, ErrorCode,
+        error::field_of,
         extract::{Body, Path},
         routing::routes,
         unsent::ReadOnly,
@@ -117,9 +118,10 @@ struct Soul {
 /// 400 for a missing or invalid parameter; the error names it.
 fn take<T: DeserializeOwned>(params: Map<String, Value>) -> Result<T, ApiError> {
     serde_path_to_error::deserialize(Value::Object(params)).map_err(|e| {
-        // The path of a missing parameter is `.`.
-        let path = e.path().to_string().trim_start_matches('.').to_owned();
-        ApiError::invalid(ErrorCode::InvalidParams, e.into_inner().to_string(), path)
+        let path = e.path().to_string();
+        let text = e.into_inner().to_string();
+        let param = field_of(&text, &path);
+        ApiError::invalid(ErrorCode::InvalidParams, text, param)
     })
 }
 

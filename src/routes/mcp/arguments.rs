@@ -81,7 +81,10 @@ pub(super) fn take_id<Id: FromStr<Err = IdError>>(
     match arguments.remove(name) {
         Some(Value::String(text)) => text.parse().map_err(|e: IdError| malformed(e.to_string())),
         Some(_) => Err(malformed(format!("`{name}` is not a string"))),
-        None => Err(malformed(format!("missing field `{name}`"))),
+        None => {
+            let text = format!("missing field `{name}`");
+            Err(ApiError::malformed_field(text, String::new()))
+        }
     }
 }
 

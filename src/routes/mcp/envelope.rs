@@ -6,7 +6,9 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use rmcp::model::{ClientJsonRpcMessage, ErrorCode, ProtocolVersion};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, JsonRpcRequest, ProtocolVersion,
+};
 use serde_json::{Value, json};
 
 use crate::http::ApiError;
@@ -19,6 +21,8 @@ const BATCH_MAX: usize = 20;
 /// Value of `Accept` that `rmcp` requires.
 const ACCEPTED: &str = "application/json, text/event-stream";
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+/// Methods that this server supports and that have parameters.
+const METHODS: [&str; 4] = ["initialize", "server/discover", "tools/list", "tools/call"];
 
 /// Creates a response with a JSON-RPC error. The ID is null if that of the request is unknown.
 fn error(status: StatusCode, code: ErrorCode, message: &str, id: &Value) -> Response {
@@ -76,13 +80,26 @@ fn invalid_request(text: &str, id: &Value) -> Response {
 
 /// Checks that a value is a JSON-RPC message of the protocol, and returns an error response if it is not.
 pub(super) fn check(message: &Value) -> Option<Response> {
-    if serde_json::from_str::<ClientJsonRpcMessage>(&message.to_string()).is_ok() {
-        return None;
-    }
+    let parsed = serde_json::from_str::<ClientJsonRpcMessage>(&message.to_string());
     let id = message.get("id");
     let id = id.filter(|id| id.is_string() || id.is_i64()).cloned();
-    let text = "Invalid request: the body is not a JSON-RPC message of the Model Context Protocol";
-    Some(invalid_request(text, &id.unwrap_or_default()))
+    let id = id.unwrap_or_default();
+    match parsed {
+        // `rmcp` takes a known method with invalid parameters for an unknown method.
+        Ok(ClientJsonRpcMessage::Request(JsonRpcRequest {
+            request: ClientRequest::CustomRequest(request),
+            ..
+        })) if METHODS.contains(&request.method.as_str()) => {
+            let text = format!("Invalid params: check the parameters of {}", request.method);
+            Some(error(StatusCode::OK, ErrorCode::INVALID_PARAMS, &text, &id))
+        }
+        Ok(_) => None,
+        Err(_) => {
+            let text =
+                "Invalid request: the body is not a JSON-RPC message of the Model Context Protocol";
+            Some(invalid_request(text, &id))
+        }
+    }
 }
 
 /// Changes headers so that `rmcp` accepts them. Responses are JSON for every `Accept`, and `initialize` chooses the revision, whatever
