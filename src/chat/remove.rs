@@ -37,8 +37,8 @@ use crate::{
     workflows::run,
 };
 
-/// Ends a streaming reply as interrupted and keeps its partial text. `text`, if given, is newer than the stored text and replaces it;
-/// it must not be blank. A reply without text becomes a tombstone.
+/// Ends a streaming reply as interrupted and keeps its partial text. `text`, if given, is newer than the stored text and replaces it.
+/// A reply that shows nothing becomes a tombstone.
 pub async fn interrupt_reply(
     c: &mut Conn,
     id: MessageId,
@@ -54,14 +54,15 @@ pub async fn interrupt_reply(
     let stored;
     let text = if let Some(text) = text {
         text
-    } else if message.content.is_empty() {
-        // There is no text to keep.
-        tombstone(c, &message, audience).await?;
-        return Ok(());
     } else {
         stored = ReplyText::of(message.content.clone());
         &stored
     };
+    if text.is_blank {
+        // There is no text to keep.
+        tombstone(c, &message, audience).await?;
+        return Ok(());
+    }
     let (content, content_plain) = (text.content.clone(), text.plain.clone());
     c.q(
         "update messages set content = $2, content_plain = $3, state = 'interrupted' where id = $1",

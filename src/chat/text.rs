@@ -105,6 +105,7 @@ const SHORT_BYTES_MAX: usize = 4 * 1024;
 pub struct ReplyText {
     pub(super) content: String,
     pub(super) plain: String,
+    pub(super) is_blank: bool,
     pub(super) search_document: SearchDocument,
 }
 
@@ -116,11 +117,12 @@ impl ReplyText {
 
     /// Derives the data of a text. For a long text, this takes several milliseconds, so call `of_long` outside of transactions.
     pub fn of(content: String) -> Self {
-        let plain = plain::to_plain(&content);
+        let plain::Shown { plain, is_blank } = plain::read(&content);
         let search_document = SearchDocument::of(&content, &plain);
         Self {
             content,
             plain,
+            is_blank,
             search_document,
         }
     }

@@ -501,6 +501,8 @@ async fn an_empty_or_blank_response_is_a_failure() {
         Answer::stream().end(),
         Answer::stream().piece(" \n\t ").end(),
         Answer::stream().piece("").end(),
+        Answer::stream().piece("<br>").piece("\n").end(),
+        Answer::stream().piece("\u{200b}").piece("&nbsp;").end(),
         Answer::stream(),
     ] {
         let t = team().await;

@@ -226,7 +226,7 @@ pub async fn with_member_counts(
 /// Normalizes the name of a channel.
 ///
 /// # Errors
-/// `Invalid` if the name is too long, or contains neither a letter nor a digit.
+/// `Invalid` if the name is too long, or contains neither a visible letter nor a digit.
 pub fn parse_name(text: &str) -> Result<String, ChatError> {
     if text.trim().chars().count() > NAME_CHARS_MAX {
         return Err(ChatError::Invalid(
@@ -246,7 +246,7 @@ pub fn parse_name(text: &str) -> Result<String, ChatError> {
             .collect::<Vec<_>>()
             .join("-");
     }
-    if name.is_empty() {
+    if !has_visible(&name) {
         return Err(ChatError::Invalid(
             "the channel name is blank: use at least one letter or digit".to_owned(),
             "name",
@@ -333,6 +333,7 @@ mod tests {
         assert_eq!(parse_name("設計").unwrap(), "設計");
         assert!(parse_name("  ").is_err());
         assert!(parse_name("!!!").is_err());
+        assert!(parse_name("\u{3164}").is_err());
         assert!(parse_name(&"x".repeat(81)).is_err());
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     chat::{
         forks,
         messages::{self, AuthorKind, MessageKind, MessageState},
-        post,
+        plain, post,
     },
     db::{Conn, DbError},
     failpoint,
@@ -39,6 +39,8 @@ const CHECKPOINT_FRACTION: usize = 8;
 /// Maximum number of bytes per second that the checkpoints of a reply write, because every other write waits for their commits. A fast
 /// model server can send several times as much.
 const CHECKPOINT_BYTES_PER_SECOND: usize = 64 * 1024;
+/// Maximum size of a text that is checked for whether it shows anything, each time that it grows.
+const BLANK_BYTES_MAX: usize = 1024;
 /// Separator between the texts of two rounds.
 pub(super) const ROUNDS_JOINED: &str = "\n\n";
 
@@ -121,7 +123,7 @@ impl<'a> Reply<'a> {
         self.lease.run()
     }
 
-    /// Appends a chunk of the reply. The first text creates the row of the reply.
+    /// Appends a chunk of the reply. The first text that shows something creates the row of the reply.
     pub(super) async fn push(&mut self, piece: &str) -> Result<(), Abort> {
         let shown = match &mut self.stripper {
             Some(stripper) => stripper.push(piece),
@@ -161,7 +163,7 @@ impl<'a> Reply<'a> {
         piece.push_str(fresh);
         let fresh = piece.as_str();
         self.text.push_str(fresh);
-        if self.is_held_back {
+        if self.is_held_back || (self.opened.is_none() && self.shows_nothing()) {
             return Ok(());
         }
         let (hub, workspace, run) = (&self.turns.hub, self.lease.workspace, self.run());
@@ -180,7 +182,7 @@ impl<'a> Reply<'a> {
                 self.task.attempt,
             );
             self.opened = Some(message);
-            hub.push_stream(workspace, run, fresh);
+            hub.push_stream(workspace, run, &self.text);
             self.flush();
         }
         let due = CHECKPOINT_BYTES.max(self.text.len() / CHECKPOINT_FRACTION);
@@ -191,6 +193,11 @@ impl<'a> Reply<'a> {
             self.save();
         }
         Ok(())
+    }
+
+    /// Checks whether the text is short and shows nothing. A reply that stays like this is an empty one, which leaves no message.
+    fn shows_nothing(&self) -> bool {
+        self.text.len() <= BLANK_BYTES_MAX && plain::read(&self.text).is_blank
     }
 
     /// Removes the text of this call, because it was reasoning.
