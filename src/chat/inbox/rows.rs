@@ -171,8 +171,10 @@ pub(super) async fn list(
         "where i.state = $3 and (i.seq < $4 or (i.seq = $4 and i.id < $5)) and ($6 is null or i.reason = $6) \
          and ($7 is null or i.channel_id = $7) order by i.seq desc, i.id desc limit $8"
     );
+    // A reply that is left out counts as done, but is no item.
+    let reply = (filter.state != InboxState::Done).then_some(reply);
     let mut rows = Vec::new();
-    for sql in [own, channel, reply] {
+    for sql in [own, channel].into_iter().chain(reply) {
         let found: Vec<Row> = c
             .q(sql)
             .bind(reader.user)

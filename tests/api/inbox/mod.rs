@@ -119,6 +119,15 @@ async fn a_message_makes_one_item_for_each_person_by_the_first_reason() {
 }
 
 #[tokio::test]
+async fn a_reply_that_another_item_replaces_is_not_listed_as_done() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "@bo one").await;
+    t.ada.say(&thread, "two").await;
+    assert_eq!(inbox(&t.bo, "").await, ["mention open @bo one"]);
+    assert_eq!(inbox(&t.bo, "?state=done").await, Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn a_direct_message_makes_an_item_that_closes_when_it_is_read() {
     let t = team().await;
     let form = json!({"member_ids": [t.bo.id]});
