@@ -273,7 +273,7 @@ fn title_of(text: &str) -> String {
     cut[..whole.unwrap_or(cut.len())].trim_end().to_owned()
 }
 
-/// Updates a fork after a message has been posted in it: its draft or resolution becomes stale. Appends `fork.updated` if it was not.
+/// Marks the draft or resolution of a fork as stale after a message has been posted in it. Appends `fork.updated` if it was not stale.
 ///
 /// Must be called after all other events of the transaction have been appended, because sequence numbers follow the order of events.
 pub async fn on_message_posted(
