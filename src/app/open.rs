@@ -25,6 +25,7 @@ use crate::{
     chat::search::rebuild,
     config::Config,
     db::{self, CommitSignal, Conn, DatabaseFault, DatabaseUrl, Db, DbError, LostSignals, now},
+    doctor::stored,
     ids::WorkspaceId,
     inbox::ItemOpened,
     lock, memory,
@@ -42,7 +43,7 @@ use crate::{
     time::Timestamp,
     tls::{CertificateKeeper, acme},
     tls_settings::https_url,
-    upkeep::before_migration,
+    upkeep::{self, before_migration},
 };
 
 /// Capacity of the queue of commit signals for the hub; writers wait while it is full.
@@ -301,6 +302,7 @@ async fn prepare(links: &Links, config: &Config, agents: Option<String>) -> Resu
     let is_alone = nodes::find_peers(links).await?;
     if is_alone {
         calls::close_all(db).await?;
+        upkeep::end_abandoned(db).await?;
     }
     let tasks_queued_max = config.tasks_queued_max;
     let bytes_max = i64::try_from(config.workspace_bytes_max).unwrap_or(i64::MAX);
@@ -314,6 +316,7 @@ async fn prepare(links: &Links, config: &Config, agents: Option<String>) -> Resu
         if is_alone {
             // This includes tasks without a worker slot, which only the process that claimed them can run.
             queue::expire_leases(c, None).await?;
+            stored::end_abandoned(c).await?;
         }
         Ok::<_, DbError>(())
     })

@@ -50,6 +50,17 @@ pub async fn begin(c: &mut Conn) -> Result<bool, DbError> {
     Ok(begun > 0)
 }
 
+/// Ends checks whose process died, if no other server uses the database.
+///
+/// # Errors
+/// Only database errors.
+pub async fn end_abandoned(c: &mut Conn) -> Result<(), DbError> {
+    c.q("delete from meta where key = 'checks_until'")
+        .run()
+        .await?;
+    Ok(())
+}
+
 /// Stores the results, and lets others begin.
 ///
 /// # Errors
@@ -65,8 +76,7 @@ pub async fn finish(db: &Db, checks: Vec<Check>) -> Result<(), DbError> {
             .bind(stored.clone())
             .run()
             .await?;
-        c.q("delete from meta where key = 'checks_until'").run().await?;
-        Ok(())
+        end_abandoned(c).await
     })
     .await
 }

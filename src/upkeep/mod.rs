@@ -18,7 +18,7 @@ mod place;
 mod state;
 pub mod updates;
 
-pub use state::{BackupState, DrillResult, LastBackup};
+pub use state::{BackupState, DrillResult, LastBackup, end_abandoned};
 
 use std::future::Future;
 

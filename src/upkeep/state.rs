@@ -119,6 +119,18 @@ pub(super) async fn begin(db: &Db) -> Result<bool, DbError> {
     Ok(begun.await?.is_some())
 }
 
+/// Ends a run whose process died, if no other server uses the database.
+///
+/// # Errors
+/// Only database errors.
+pub async fn end_abandoned(db: &Db) -> Result<(), DbError> {
+    let stored = BackupState::read(&mut db.read().await?).await?;
+    if stored.running_until.is_some() {
+        change(db, |state| state.running_until.take().is_some()).await?;
+    }
+    Ok(())
+}
+
 /// Reports that a run continues.
 pub(super) async fn renew(db: &Db) -> Result<(), DbError> {
     let until = now() + RUN_LEASE;

@@ -116,6 +116,23 @@ async fn without_a_backup_nothing_can_be_tested() {
 }
 
 #[tokio::test]
+async fn a_run_or_checks_of_a_process_that_died_are_over_after_a_restart() {
+    let (mut app, ada, _) = with_backups().await;
+    app.stop().await;
+    let abandoned = [
+        "insert into meta (key, value) values ('backups', '{\"running_until\": \"2099-01-01T00:00:00.000Z\"}') \
+         on conflict (key) do update set value = excluded.value",
+        "insert into meta (key, value) values ('checks_until', '2099-01-01T00:00:00.000Z')",
+    ];
+    app.place.run(&abandoned).await;
+    app.restart(&[]).await;
+    let ada = ada.at(&app.base);
+    assert_eq!(server(&ada).await["backups"]["running"], false);
+    run(&ada, "/v1/server/backups").await;
+    ada.post("/v1/server/checks", json!({})).await.is(200);
+}
+
+#[tokio::test]
 async fn a_quiet_copy_makes_no_backups_by_itself() {
     let place = TestDatabase::migrated().await;
     let dir = place.dir.join("kept");
