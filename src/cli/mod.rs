@@ -83,8 +83,8 @@ struct ServeOptions {
     /// HOST:PORT to listen on; port 0 picks a free one
     #[arg(long)]
     listen: Option<String>,
-    /// NAME[,NAME] for which the server gets a certificate; the first one is the public address
-    #[arg(long)]
+    /// Names of the server for HTTPS, separated by commas; the first is the public one
+    #[arg(long, value_name = "NAME[,NAME]")]
     domain: Option<String>,
     #[command(flatten)]
     update: UpdateOptions,
