@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 use zip::ZipArchive;
 
+use super::utf8::ValidUtf8;
 use crate::{files::Blobs, storage::Blob};
 
 /// Maximum number of entries of an archive.
@@ -250,7 +251,7 @@ impl<R: Read + Seek> Archive<R> {
         let read = self.with_entry(index, JSON_BYTES_MAX, |reader| {
             let left = Rc::new(Cell::new(PART_BYTES_MAX));
             let bounded = Bounded {
-                reader,
+                reader: ValidUtf8::new(reader),
                 left: Rc::clone(&left),
             };
             let mut json = serde_json::Deserializer::from_reader(io::BufReader::new(bounded));
@@ -291,7 +292,7 @@ impl<R: Read + Seek> Archive<R> {
 pub(super) fn each_element(reader: impl Read, each: &mut dyn FnMut(Value)) -> Result<(), String> {
     let left = Rc::new(Cell::new(PART_BYTES_MAX));
     let bounded = Bounded {
-        reader,
+        reader: ValidUtf8::new(reader),
         left: Rc::clone(&left),
     };
     let mut json = serde_json::Deserializer::from_reader(io::BufReader::new(bounded));

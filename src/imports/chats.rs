@@ -21,6 +21,7 @@ use super::{
         EachUnit, PlacedItem, SourceAuthor, SourceChannel, SourceFile, SourceFiles, SourceIndex,
         SourceItem, SourceMessage, SourceThread, SourceUnit, UNIT_MESSAGES, distinct_files, finish,
     },
+    utf8::ValidUtf8,
 };
 use crate::hooks;
 
@@ -28,7 +29,6 @@ use crate::hooks;
 const HEAD_BYTES: u64 = 64 * 1024;
 const FOLDER: &str = "chats";
 const ZIP: &[u8] = b"PK";
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Larger times are in milliseconds.
 const SECONDS_MAX: i64 = 100_000_000_000;
 
@@ -128,12 +128,7 @@ fn head_of(reader: &mut dyn Read) -> Result<Vec<u8>, String> {
 
 /// Calls `each` with the chats of a file: a list of them, or one.
 fn each_chat(reader: &mut dyn Read, each: &mut dyn FnMut(Value)) -> Result<(), String> {
-    let mut reader = BufReader::new(reader);
-    let beginning = reader.fill_buf().map_err(|e| e.to_string())?;
-    let has_mark = beginning.starts_with(BYTE_ORDER_MARK);
-    if has_mark {
-        reader.consume(BYTE_ORDER_MARK.len());
-    }
+    let mut reader = BufReader::new(ValidUtf8::new(reader));
     let beginning = reader.fill_buf().map_err(|e| e.to_string())?;
     if beginning.trim_ascii_start().starts_with(b"[") {
         return each_element(reader, each);

@@ -5,6 +5,8 @@ use std::{
     ops::ControlFlow,
 };
 
+use super::utf8::ValidUtf8;
+
 /// Maximum size of a line.
 const LINE_BYTES_MAX: u64 = 16 << 20;
 
@@ -16,7 +18,7 @@ pub(super) fn each_line(
     reader: &mut dyn Read,
     each: &mut dyn FnMut(i64, Line<'_>) -> ControlFlow<()>,
 ) -> Result<(), String> {
-    let mut reader = BufReader::with_capacity(256 * 1024, reader);
+    let mut reader = BufReader::with_capacity(256 * 1024, ValidUtf8::new(reader));
     let mut line = Vec::new();
     for n in 1.. {
         line.clear();

@@ -40,6 +40,7 @@ mod source;
 mod state;
 mod tarball;
 mod undo;
+mod utf8;
 mod work;
 mod zulip;
 

@@ -21,6 +21,7 @@ use super::{
         SourceReaction, SourceThread, SourceUnit, UNIT_MESSAGES, distinct_files,
     },
     tarball::Tarball,
+    utf8::ValidUtf8,
 };
 
 const REALM: &str = "realm.json";
@@ -97,7 +98,7 @@ impl<'de> Visitor<'de> for Tables<'_> {
 fn read_tables(reader: &mut dyn Read, wanted: &[&str], each: EachRow<'_>) -> Result<(), String> {
     let left = Rc::new(Cell::new(PART_BYTES_MAX));
     let bounded = Bounded {
-        reader,
+        reader: ValidUtf8::new(reader),
         left: Rc::clone(&left),
     };
     let mut json = serde_json::Deserializer::from_reader(BufReader::new(bounded));

@@ -478,6 +478,31 @@ async fn the_preview_names_the_channels_in_which_its_importer_was() {
 }
 
 #[tokio::test]
+async fn a_byte_order_mark_and_invalid_bytes_lose_no_message() {
+    let t = unlimited_team().await;
+    let mut day = b"\xef\xbb\xbf".to_vec();
+    let said_in_day = json!([
+        {"type": "message", "user": "U1", "ts": "1620000001.000100", "text": "One caf#"},
+        {"type": "message", "user": "U1", "ts": "1620000002.000100", "text": "Two"}]);
+    let latin = bytes(&said_in_day).into_iter();
+    day.extend(latin.map(|b| if b == b'#' { 0xe9 } else { b }));
+    let archive = zipped(&[
+        ("users.json", bytes(&json!([user("U1", "Una", None)]))),
+        (
+            "channels.json",
+            bytes(&json!([channel("C1", "general", &["U1"])])),
+        ),
+        ("general/2021-05-03.json", day),
+    ]);
+    let report = imported(&t.ada, &archive).await;
+    sums(&report);
+    assert_eq!(report["problems"], json!([]));
+    let found = said(&t.bo, &t.general).await;
+    let texts: Vec<&str> = found.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(texts, ["One caf\u{fffd}", "Two"]);
+}
+
+#[tokio::test]
 async fn pieces_arrive_in_order_and_other_archives_are_refused() {
     let t = unlimited_team().await;
     let archive = export(&[]);
