@@ -24,6 +24,7 @@ use crate::{
         ChannelId, FileId, ForkId, ImportId, MessageId, ThreadId, UserId, WorkspaceId,
         seq_before_imports_of,
     },
+    imports::ImportFormat,
     inbox,
     realtime::{Hub, log},
     tasks::actions,
@@ -54,6 +55,7 @@ pub struct ImportedMessage {
     /// ID made from the source's key, so that a repeated import finds the message.
     pub id: MessageId,
     pub import: ImportId,
+    pub format: Option<ImportFormat>,
     pub channel: ChannelId,
     pub thread: ThreadId,
     /// Title of the thread that the message starts.
@@ -183,6 +185,7 @@ pub async fn insert_imported(
     quota::count_message_within_limit(c, workspace, bytes).await?;
     let metadata = MessageMetadata {
         import_id: Some(new.import),
+        imported_from: new.format,
         shown_as: new.shown_as.clone(),
         ..MessageMetadata::default()
     };

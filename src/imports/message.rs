@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::{
     error::ImportError,
     key::{Keys, RecordKind},
-    options::ImportGroup,
+    options::{ImportFormat, ImportGroup},
     people::{Known, store_author},
     record::{SourceAuthor, SourceFile, SourceMessage, SourceReaction, is_linkable},
     report::{ImportReport, RecordOutcome},
@@ -299,6 +299,7 @@ struct FileOwner {
 /// Stores the messages of a batch.
 pub(super) struct Storing<'a> {
     pub(super) import: ImportId,
+    pub(super) format: Option<ImportFormat>,
     pub(super) keys: &'a Keys,
     pub(super) creator: UserId,
     pub(super) people: &'a HashMap<String, Known>,
@@ -410,6 +411,7 @@ impl Storing<'_> {
         let new = ImportedMessage {
             id,
             import: self.import,
+            format: self.format,
             channel: channel.id,
             thread,
             title: title_of(source),
@@ -517,6 +519,7 @@ impl Storing<'_> {
         let new = ImportedMessage {
             id: MessageId(self.id(RecordKind::Messages, at, key)),
             import: self.import,
+            format: self.format,
             channel: channel.id,
             thread,
             title: None,

@@ -182,6 +182,7 @@ enum Sent {
 #[derive(Debug, Clone)]
 struct Progress {
     import: ImportId,
+    format: Option<ImportFormat>,
     keys: Keys,
     phase: ImportPhase,
     position: i64,
@@ -194,6 +195,7 @@ impl Progress {
     fn of(row: &ImportRow, source: String) -> Self {
         Self {
             import: row.id,
+            format: row.format,
             keys: Keys {
                 workspace: row.workspace_id,
                 source,
@@ -1013,6 +1015,7 @@ impl Importer {
                 let mut next = next.clone();
                 let mut storing = message::Storing {
                     import: before.import,
+                    format: before.format,
                     keys: &keys,
                     creator: shared.creator,
                     people: &people,

@@ -44,6 +44,7 @@ async fn import(t: &Team, messages: &[(ThreadId, &Person, i64, &str)]) -> Vec<St
         let new = ImportedMessage {
             id: MessageId::new(),
             import,
+            format: None,
             channel,
             thread: *thread,
             title: None,

@@ -317,6 +317,7 @@ async fn an_export_of_slack_becomes_people_channels_and_threads() {
             .unwrap()
             .starts_with("imp_")
     );
+    assert_eq!(root["metadata"]["imported_from"], "slack");
     assert_eq!(message("Thanks")["edited_at"], "2021-05-03T00:00:03.000Z");
     let file = &message("See the files")["attachments"][0];
     assert_eq!(file["name"], "notes.txt");

@@ -14,6 +14,7 @@ use crate::{
         AgentId, BotId, ChannelId, CodeSessionId, FileId, ForkId, ImportId, MessageId, ThreadId,
         UserId, VectorStoreId, WorkspaceId,
     },
+    imports::ImportFormat,
     realtime::hub::Conversation,
     sql_with_ids,
     text_enum::text_enum,
@@ -357,6 +358,10 @@ pub struct MessageMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub import_id: Option<ImportId>,
+    /// Format of the archive that the message is from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub imported_from: Option<ImportFormat>,
     /// Later import of the same source that changed the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
