@@ -5,6 +5,7 @@ import { SearchApi, type FileHit } from '../api/search';
 import { AT } from '../test/make';
 import { Screen } from '../test/screen';
 import FileHits from './FileHits.svelte';
+import SearchPage from './SearchPage.svelte';
 
 const screen = new Screen();
 const hit = (part: number, change: Partial<FileHit> = {}) =>
@@ -56,4 +57,15 @@ test('a search that fails can be repeated', async () => {
   files.mockResolvedValueOnce({ object: 'list', data: [hit(1)], has_more: false, next_cursor: null });
   await fireEvent.click(again);
   await waitFor(() => expect(page.getAllByRole('link')).toHaveLength(1));
+});
+test('filters of messages are left out of a search for files', async () => {
+  const files = serve([hit(1)]);
+  const at = (q: string) => screen.app.router.go(`/n/search?q=${encodeURIComponent(q)}&tab=files`, true);
+  at('trains from:ada');
+  screen.show(SearchPage, {});
+  expect(await page.findByRole('region', { name: 'Files, best first' })).toBeTruthy();
+  expect(page.getByRole('button', { name: 'Files' }).getAttribute('aria-pressed')).toBe('true');
+  expect(files.mock.calls[0]![0].q).toBe('trains');
+  at('from:ada');
+  expect(await page.findByText(/^Filters apply only to messages/)).toBeTruthy();
 });
