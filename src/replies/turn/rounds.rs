@@ -284,6 +284,21 @@ fn result_of(action: &Action, stored: Option<String>) -> Option<String> {
     })
 }
 
+/// Changes the notes for the first pictures of a result. Notes for sound and files stay.
+fn with_attached(result: &str, mut pictures: usize) -> String {
+    let mut text = String::with_capacity(result.len());
+    for (n, part) in result.split(NOT_SHOWN).enumerate() {
+        if n > 0 {
+            let before = text.trim_end_matches(|c: char| c.is_ascii_digit());
+            let is_attached = pictures > 0 && before.ends_with("[image, ");
+            pictures -= usize::from(is_attached);
+            text.push_str(if is_attached { ATTACHED } else { NOT_SHOWN });
+        }
+        text.push_str(part);
+    }
+    text
+}
+
 /// Loads the rounds of a task with all their texts. `steers` contains the messages that steer the task.
 async fn load(c: &mut Conn, task: TaskId, steers: Vec<Steer>) -> Result<Rounds, DbError> {
     let rounds = queue::rounds_of(c, task).await?;
@@ -620,7 +635,7 @@ impl SentRounds<'_> {
             let shown = self.pictures.remove(&call.action.id);
             if let Some(shown) = shown.filter(|_| is_kept) {
                 // The record keeps the stored text.
-                result.content = result.content.replacen(NOT_SHOWN, ATTACHED, shown.len());
+                result.content = with_attached(&result.content, shown.len());
                 pictures.extend(shown);
             }
             results.push(result);
@@ -1544,6 +1559,16 @@ mod tests {
             };
             assert_eq!(Omitted::of(&sizes, tokens_max), expected, "{tokens_max}");
         }
+    }
+
+    #[test]
+    fn only_notes_for_pictures_say_that_they_are_attached() {
+        let result =
+            "[audio, 3 KiB, not shown]\n\n[image, 12 KiB, not shown]\n\n[image, 1 KiB, not shown]";
+        let one =
+            "[audio, 3 KiB, not shown]\n\n[image, 12 KiB, attached]\n\n[image, 1 KiB, not shown]";
+        assert_eq!(with_attached(result, 1), one);
+        assert_eq!(with_attached("Monday", 1), "Monday");
     }
 
     #[test]
