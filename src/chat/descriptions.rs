@@ -1,7 +1,10 @@
 //! Descriptions of files, for people who cannot see pictures and for models that cannot.
 
 use super::{
-    ChatError, access, messages::announce_update, rows::message::get_message, search::index,
+    ChatError, access,
+    messages::announce_update,
+    rows::message::{get_message, set_attachments},
+    search::index,
 };
 use crate::{
     agents::derived::{self, Change, SourceId},
@@ -94,11 +97,7 @@ async fn set_in_message(
     for file in attached.iter_mut().filter(|file| file.id == id) {
         file.alt = alt.map(str::to_owned);
     }
-    c.q("update messages set attachments = $2 where id = $1")
-        .bind(message)
-        .bind(Json(attached))
-        .run()
-        .await?;
+    set_attachments(c, message, attached).await?;
     let id = id.to_string();
     log::blank_message(c, workspace, message, |frame| {
         let attached = frame.pointer_mut("/data/message/attachments");

@@ -387,7 +387,8 @@ impl Eraser {
     /// Turns all of the user's messages, and those that announce the user's runs, into anonymous tombstones, and removes the user's reactions.
     async fn take_messages(&self, e: &Erasure) -> Result<(), ChatError> {
         let search = Search {
-            sql: "select seq, id, coalesce(author_id = $4 or CAST(reactions AS TEXT) like $5 or CAST(metadata AS TEXT) like $5, FALSE) \
+            sql: "select seq, id, coalesce(author_id = $4 or CAST(reactions AS TEXT) like $5 or CAST(metadata AS TEXT) like $5 \
+                  or CAST(attachments AS TEXT) like $5, FALSE) \
                 from messages where workspace_id = $1 and seq > $2 order by seq limit $3",
             after: BEFORE_ALL_SEQS,
             rows_max: ROWS_SCANNED_MAX,
@@ -758,6 +759,26 @@ async fn erase_resolution(
     })
 }
 
+/// Replaces the user as the one for whom an agent attached files to its reply.
+async fn rename_in_attachments(
+    c: &mut Conn,
+    e: &Erasure,
+    message: MessageId,
+) -> Result<(), ChatError> {
+    let (Json(mut attachments),): (Json<Value>,) = c
+        .q("select attachments from messages where id = $1")
+        .bind(message)
+        .one()
+        .await?;
+    scrub::rename(&mut attachments, e.user_id, e.alias_id);
+    c.q("update messages set attachments = $2 where id = $1")
+        .bind(message)
+        .bind(Json(attachments))
+        .run()
+        .await?;
+    Ok(())
+}
+
 async fn take_message(
     c: &mut Conn,
     e: &Erasure,
@@ -786,7 +807,7 @@ async fn take_message(
             .run()
             .await?;
     } else {
-        return Ok(());
+        return rename_in_attachments(c, e, id).await;
     }
     if message.deleted_at.is_some() {
         // No event announces the new author of a tombstone.

@@ -167,6 +167,27 @@ async fn a_picture_of_a_result_is_shown_to_the_model_and_attached_to_the_reply()
 }
 
 #[tokio::test]
+async fn a_picture_of_a_reply_does_not_name_an_erased_requester() {
+    let Linked { t, scripted, .. } = linked().await;
+    let image = json!({"type": "image", "data": RED, "mimeType": "image/png"});
+    scripted.answer(ToolAnswer::Result(json!({"content": [image]})));
+    let answers = [
+        Answer::calls("", &[("jira__find", json!({}))]),
+        Answer::text("It is red."),
+    ];
+    t.model().script("sage", answers);
+    let (_, task) = asked_by_bo(&t, "@sage look").await;
+    let reply = text(&t.bo.completed(&task).await, "/output/message_id");
+    let path = format!("/v1/messages/{reply}");
+    let shown = t.ada.get(&path).await.is(200);
+    assert_eq!(shown["attachments"][0]["created_by"], t.bo.id, "{shown}");
+    t.ada.erase(&t.bo).await;
+    let shown = t.ada.get(&path).await.is(200);
+    assert_eq!(list(&shown, "/attachments").len(), 1);
+    assert!(!shown.to_string().contains(&t.bo.id), "{shown}");
+}
+
+#[tokio::test]
 async fn a_model_that_crashes_on_a_picture_of_a_result_replies_without_it() {
     let [near, key] = NEAR;
     let Linked { t, scripted, .. } = linked_with(&[near, key, ("RETRY_DELAYS", "10ms")]).await;
