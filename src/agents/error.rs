@@ -169,7 +169,7 @@ impl From<AgentError> for ApiError {
             E::NotFound => not_found(C::AgentNotFound),
             E::NameTaken(_) => conflict(C::NameTaken).param("name"),
             E::Invalid(_, param) => refused(C::InvalidValue).param(param),
-            E::Malformed(text, path) => ApiError::malformed_field(text, path),
+            E::Malformed(text, path) => ApiError::malformed_field(text, &path),
             E::ResolvedTooLarge(..) => refused(C::ResolvedTooLarge).param("instructions"),
             E::NoSuchBase => not_found(C::AgentNotFound).param("base_profile_id"),
             E::NoBaseNamed(_) => refused(C::NoSuchBase).param("agent.base"),

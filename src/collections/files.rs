@@ -304,7 +304,7 @@ pub(super) async fn find_in(
 
 /// # Errors
 /// `NotFound`, `FileNotFound`.
-pub async fn find_file(
+pub(super) async fn find_file(
     c: &mut Conn,
     actor: &Actor<'_>,
     named: &StoreRef,
@@ -318,7 +318,7 @@ pub async fn find_file(
 ///
 /// # Errors
 /// `NotFound`.
-pub async fn list_files(
+pub(super) async fn list_files(
     c: &mut Conn,
     actor: &Actor<'_>,
     named: &StoreRef,

@@ -601,7 +601,7 @@ pub async fn create(
 
 /// # Errors
 /// `NotFound`.
-pub async fn get(
+pub(super) async fn get(
     c: &mut Conn,
     actor: &Actor<'_>,
     named: &StoreRef,

@@ -214,8 +214,8 @@ impl ApiError {
     }
 
     /// Creates an error with status 400 for a value of the wrong type, or 422 for an ID of another kind.
-    pub fn malformed_field(text: String, path: String) -> Self {
-        let param = field_of(&text, &path);
+    pub fn malformed_field(text: String, path: &str) -> Self {
+        let param = field_of(&text, path);
         if text.contains(crate::ids::OTHER_KIND) {
             Self::unprocessable(ErrorCode::WrongKindOfId, text).param(param)
         } else {

@@ -77,7 +77,7 @@ pub fn parse_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
         let message = inner.to_string();
         // serde_json also reports a syntax error for a number in place of an enum's name.
         if inner.is_data() || serde_json::from_slice::<Value>(text).is_ok() {
-            ApiError::malformed_field(message, path)
+            ApiError::malformed_field(message, &path)
         } else {
             ApiError::invalid(
                 ErrorCode::InvalidJson,
@@ -97,7 +97,7 @@ pub fn parse_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
     if text.trim_ascii_start().first() == Some(&b'[') {
         return Err(ApiError::malformed_field(
             "the body is an array: send an object".to_owned(),
-            String::new(),
+            "",
         ));
     }
     Ok(value)

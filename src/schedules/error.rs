@@ -84,7 +84,7 @@ impl From<ScheduleError> for ApiError {
             E::Invalid(_, param) => {
                 make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue).param(param)
             }
-            E::Malformed(text, param) => ApiError::malformed_field(text, param.to_owned()),
+            E::Malformed(text, param) => ApiError::malformed_field(text, param),
             E::Stale(current) => make(StatusCode::CONFLICT, ErrorCode::VersionConflict)
                 .param("If-Match")
                 .with_current(&current),

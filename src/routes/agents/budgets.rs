@@ -59,7 +59,7 @@ impl From<BudgetError> for ApiError {
         let text = e.to_string();
         match e {
             E::Invalid(_, param) => Self::unprocessable(ErrorCode::InvalidValue, text).param(param),
-            E::BadId(_, param) => Self::malformed_field(text, param),
+            E::BadId(_, param) => Self::malformed_field(text, &param),
             E::NoSuchMember(_, param) => {
                 Self::unprocessable(ErrorCode::NoSuchMember, text).param(param)
             }

@@ -77,13 +77,13 @@ pub(super) fn take_id<Id: FromStr<Err = IdError>>(
     arguments: &mut JsonObject,
     name: &str,
 ) -> Result<Id, ApiError> {
-    let malformed = |text: String| ApiError::malformed_field(text, name.to_owned());
+    let malformed = |text: String| ApiError::malformed_field(text, name);
     match arguments.remove(name) {
         Some(Value::String(text)) => text.parse().map_err(|e: IdError| malformed(e.to_string())),
         Some(_) => Err(malformed(format!("`{name}` is not a string"))),
         None => {
             let text = format!("missing field `{name}`");
-            Err(ApiError::malformed_field(text, String::new()))
+            Err(ApiError::malformed_field(text, ""))
         }
     }
 }

@@ -294,7 +294,7 @@ pub(super) async fn read_thread(
         access::fork(&mut c, caller, id).await
     } else {
         let id = ThreadId::parse(named)
-            .map_err(|e| ApiError::malformed_field(e.to_string(), "thread".to_owned()))?;
+            .map_err(|e| ApiError::malformed_field(e.to_string(), "thread"))?;
         access::thread(&mut c, caller, id).await
     };
     let found = found?.reading()?;
