@@ -125,7 +125,7 @@ export interface paths {
         head?: never;
         /**
          * Change an action item's done state, owner, or due date
-         * @description **Access:** members and admins; keys need `chat:write`.
+         * @description **Access:** guests, members, and admins; keys need `chat:write`.
          */
         patch: operations["update_action_item"];
         trace?: never;
@@ -2253,7 +2253,7 @@ export interface paths {
          * Run a command of a bot
          * @description The bot must be in the channel. Its program gets the command at once and answers within 3 seconds.
          *
-         *     **Access:** members and admins; keys need `chat:write`.
+         *     **Access:** guests, members, and admins; keys need `chat:write`.
          */
         post: operations["run_command"];
         delete?: never;
@@ -2563,8 +2563,8 @@ export interface paths {
         post?: never;
         /**
          * Delete your own upload that is not attached to a message yet
-         * @description Only the uploader can delete a file, and only before it is attached to a message. It also leaves its vector stores. With
-         *     `Accept: application/json`, the response is that of the `OpenAI` API.
+         * @description Only the uploader can delete a file, and only before it is attached to a message (409 `in_use`). It also leaves its vector stores. For
+         *     uploads with a `purpose`, and with `Accept: application/json`, the response is that of the `OpenAI` API.
          *
          *     **Access:** guests, members, and admins; keys need `chat:write`.
          */
@@ -2707,7 +2707,7 @@ export interface paths {
          * Change the title, description, agent, or context of an active fork
          * @description To bind an agent, keys also need `agents:use`.
          *
-         *     **Access:** members and admins; keys need `chat:write`.
+         *     **Access:** guests, members, and admins; keys need `chat:write`.
          */
         patch: operations["update_fork"];
         trace?: never;
@@ -2723,7 +2723,7 @@ export interface paths {
         put?: never;
         /**
          * Abandon a fork: close it without a resolution
-         * @description **Access:** members and admins; keys need `chat:write`.
+         * @description **Access:** guests, members, and admins; keys need `chat:write`.
          */
         post: operations["abandon_fork"];
         delete?: never;
@@ -2861,7 +2861,7 @@ export interface paths {
         put?: never;
         /**
          * Publish the draft as a message in the thread and close the fork; repeating the request returns the same message
-         * @description **Access:** members and admins; keys need `chat:write`.
+         * @description **Access:** guests, members, and admins; keys need `chat:write`.
          */
         post: operations["publish_resolution"];
         delete?: never;
@@ -2901,7 +2901,7 @@ export interface paths {
         put?: never;
         /**
          * Reopen a resolved or abandoned fork; its resolution stays until a new one replaces it
-         * @description **Access:** members and admins; keys need `chat:write`.
+         * @description **Access:** guests, members, and admins; keys need `chat:write`.
          */
         post: operations["reopen_fork"];
         delete?: never;
@@ -2932,7 +2932,7 @@ export interface paths {
          * @description If there is no draft, one is created from the published resolution. If there is no published resolution either, `If-Match: "0"`
          *     creates a draft from the request alone.
          *
-         *     **Access:** members and admins; keys need `chat:write`.
+         *     **Access:** guests, members, and admins; keys need `chat:write`.
          */
         patch: operations["edit_resolution"];
         trace?: never;
@@ -2968,7 +2968,7 @@ export interface paths {
         put?: never;
         /**
          * Draft the resolution of a fork; if a draft task is already active, returns that task
-         * @description **Access:** members and admins; keys need `chat:write` and `agents:use`.
+         * @description **Access:** guests, members, and admins; keys need `chat:write` and `agents:use`.
          */
         post: operations["resolve_fork"];
         delete?: never;
@@ -3981,7 +3981,8 @@ export interface paths {
         put?: never;
         /**
          * Create a link with which a member sets a new password
-         * @description It works once, for half an hour. The caller must be an admin of every workspace of the member, or of the server.
+         * @description It works once, for half an hour. The caller must be an admin of every workspace of the member, or of the server, whose admins can make
+         *     links for people of all workspaces.
          *
          *     **Access:** admins; keys need `workspace:admin`.
          */
@@ -4158,7 +4159,7 @@ export interface paths {
          * @description Its program gets the press at once and answers within 3 seconds; `text` is what it answers you, and `message` is null, because what it
          *     answers everyone comes later. A second press within 3 seconds gets 429.
          *
-         *     **Access:** members and admins; keys need `chat:write`.
+         *     **Access:** guests, members, and admins; keys need `chat:write`.
          */
         post: operations["press_button"];
         delete?: never;
@@ -5076,9 +5077,11 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Search messages, resolutions, and thread titles
+         * Search messages, resolutions, and titles of threads and deep dives
          * @description Returns messages that the caller can currently see, but never deleted messages, notices, or unfinished replies. Only the
-         *     first 64 KiB of a message are searched. With `kind=file`, the hits are passages of files that the caller can currently read.
+         *     first 64 KiB of a message are searched. With `kind=fork`, a hit is the message from which a deep dive starts, with the ID of the
+         *     deep dive as `fork_id`; a page has all hits of a message. With `kind=file`, the hits are passages of files that the caller can
+         *     currently read.
          *
          *     **Access:** every role; keys need `chat:read`.
          */
@@ -5480,7 +5483,7 @@ export interface paths {
          * Retry a failed or canceled task
          * @description Retrying someone else's task requires the admin role; keys need `workspace:admin`.
          *
-         *     **Access:** members and admins; keys need `chat:write` and `agents:use`.
+         *     **Access:** guests, members, and admins; keys need `chat:write` and `agents:use`.
          */
         post: operations["retry_task"];
         delete?: never;
@@ -5666,7 +5669,7 @@ export interface paths {
          * @description With an agent or `collaborators`, keys also need `agents:use`. Collaborators work on the goal. After that, the draft of the
          *     resolution waits for the caller's review, unless `auto_publish` is true.
          *
-         *     **Access:** members and admins; keys need `chat:write`.
+         *     **Access:** guests, members, and admins; keys need `chat:write`.
          */
         post: operations["start_fork"];
         delete?: never;
@@ -7318,7 +7321,8 @@ export interface components {
             waited_ms: number;
         };
         AttributesForm: {
-            attributes: Record<string, unknown>;
+            /** @description Null removes all. */
+            attributes: Record<string, unknown> | null;
         };
         /**
          * @description Recorded action.
@@ -7471,9 +7475,11 @@ export interface components {
             show_emails: boolean;
             /** @description Domains, with their subdomains, for whose links the bot can add previews to messages. */
             link_domains: string[];
+            subscription: components["schemas"]["BotSubscription"] | null;
             /** @description Commands that people run in the bot's channels. */
             commands: components["schemas"]["BotCommand"][];
             status: components["schemas"]["BotStatus"];
+            paused_reason: components["schemas"]["SubscriptionPause"] | null;
             created_by: components["schemas"]["UserId"];
             created_at: components["schemas"]["Timestamp"];
             last_used_at: components["schemas"]["Timestamp"] | null;
@@ -7606,6 +7612,8 @@ export interface components {
             name?: string;
             /** @description An empty text removes it. */
             about?: string;
+            /** @description Replaces the channels that you can read; at most 20 new ones. */
+            channel_ids?: components["schemas"]["ChannelId"][];
             /** @description Apply to all keys at once. */
             scopes?: components["schemas"]["Scope"][];
             show_emails?: boolean;
@@ -7620,7 +7628,7 @@ export interface components {
             since: components["schemas"]["Timestamp"];
         };
         /**
-         * @description `paused`: Its webhooks reject messages.
+         * @description `paused`: An admin paused the bot: it neither posts nor gets events. With `paused_reason`, the server paused its events only.
          * @enum {string}
          */
         BotStatus: "active" | "paused";
@@ -7635,6 +7643,11 @@ export interface components {
             channel_ids: components["schemas"]["ChannelId"][] | null;
             /** @description True if the bot gets new messages of other bots. */
             bots: boolean;
+            /**
+             * Format: int64
+             * @description Number of the last event that was read for the bot; events that it does not get can follow it.
+             */
+            cursor: number;
             status: components["schemas"]["SubscriptionStatus"];
             paused_reason: components["schemas"]["SubscriptionPause"] | null;
             /**
@@ -7683,7 +7696,11 @@ export interface components {
         BotWithKeys: components["schemas"]["Bot"] & {
             /** @description Keys of the bot, oldest first; empty unless the caller is an admin. */
             keys: components["schemas"]["BotKey"][];
-            subscription: components["schemas"]["BotSubscription"] | null;
+            /**
+             * @description Methods of Slack's API that the bot's program asked for and that are not offered, most frequent first; at most 20. Empty unless the
+             *     caller is an admin.
+             */
+            missing_methods: components["schemas"]["MissingMethod"][];
         };
         /**
          * @description Context that the agent of a delegated task receives.
@@ -8391,6 +8408,8 @@ export interface components {
          * @enum {string}
          */
         CollaborationState: "running" | "done" | "stopped" | "failed";
+        /** @description ID of a vector store, or of a channel, whose files can be read like those of one. */
+        CollectionId: components["schemas"]["VectorStoreId"] | components["schemas"]["ChannelId"];
         /** @description A command, and the conversation in which it runs. */
         CommandForm: {
             channel_id?: components["schemas"]["ChannelId"] | null;
@@ -8805,8 +8824,9 @@ export interface components {
         CreateChatCompletion: {
             /**
              * @description Messages with `role` (`system`, `developer`, `user`, `assistant`, or `tool`), `content` (a string, or text parts), and
-             *     optionally `tool_calls` or `tool_call_id`; at most 10,000. The leading system and developer messages replace the agent's own
-             *     instructions. Pictures and files of the last user message are read; earlier ones are ignored.
+             *     optionally `tool_calls` or `tool_call_id`; at most 10,000. The leading system and developer messages replace the instructions of
+             *     the agent in `agent_id`, and follow those of `agent:NAME`. Pictures and files of the last user message are read; earlier ones
+             *     are ignored.
              */
             messages: Record<string, unknown>[];
             /** @description A model, or `agent:NAME`. Overrides the agent's model; without either, the server's default is used. */
@@ -8891,7 +8911,10 @@ export interface components {
             model?: string | null;
             /** @description `agent_…`, an agent's name, or `main`. */
             agent_id?: string | null;
-            /** @description Replaces the agent's own instructions. The text that the workspace requires always comes first. */
+            /**
+             * @description Replaces the instructions of the agent in `agent_id`, and follows those of `agent:NAME`. The text that the workspace requires
+             *     always comes first.
+             */
             instructions?: string | null;
             /** @description Tool objects of the Responses API, at most 512. Only functions are offered to the model; others are ignored. */
             tools?: Record<string, unknown>[] | null;
@@ -9361,7 +9384,7 @@ export interface components {
          *     `quiet`: The server is a quiet copy, which calls no other servers.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "address_not_confirmed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bad_endpoint" | "bad_key" | "bad_skill" | "bare_model_off" | "base_archived" | "batch_not_found" | "bot_no_answer" | "bot_not_found" | "bot_paused" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "code_session_not_found" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "device_not_found" | "diff_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "emoji_not_found" | "export_not_found" | "export_not_ready" | "export_running" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "hook_not_found" | "import_not_found" | "import_running" | "import_state" | "request_not_found" | "request_cut" | "id_missing" | "in_variant" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "issuer_mismatch" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "member_suspended" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_a_chat" | "not_active" | "not_deletable" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_for_bots" | "not_for_turns" | "not_https" | "not_joined" | "not_requester" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_starter" | "not_tried" | "not_verified" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "part_not_found" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "provider_misconfigured" | "provider_required" | "provider_unreachable" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "repository_not_found" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "runner_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "session_too_old" | "set_by_environment" | "setup_token_required" | "signup_closed" | "skill_not_found" | "slug_taken" | "still_running" | "store_required" | "sync_incomplete" | "task_ended" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_collections" | "too_many_devices" | "too_many_files" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_hooks" | "too_many_keys" | "too_many_passages" | "too_many_requests" | "too_many_runners" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_skills" | "too_many_sockets" | "too_many_steers" | "too_many_subscriptions" | "too_many_tools" | "too_many_urls" | "too_many_variants" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_archive" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "vector_store_not_found" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "would_lock_you_out" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_offset" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "address_not_confirmed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bad_endpoint" | "bad_key" | "bad_skill" | "bare_model_off" | "base_archived" | "batch_not_found" | "bot_no_answer" | "bot_not_found" | "bot_paused" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "code_session_not_found" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "device_not_found" | "diff_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "emoji_not_found" | "export_not_found" | "export_not_ready" | "export_running" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "hook_not_found" | "import_not_found" | "import_running" | "import_state" | "request_not_found" | "request_cut" | "id_missing" | "in_use" | "in_variant" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "issuer_mismatch" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "member_suspended" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_a_chat" | "not_active" | "not_deletable" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_for_bots" | "not_for_turns" | "not_https" | "not_joined" | "not_requester" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_starter" | "not_tried" | "not_verified" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "part_not_found" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "provider_misconfigured" | "provider_required" | "provider_unreachable" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "repository_not_found" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "runner_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "session_too_old" | "set_by_environment" | "setup_token_required" | "signup_closed" | "skill_not_found" | "slug_taken" | "still_running" | "store_required" | "sync_incomplete" | "task_ended" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_collections" | "too_many_devices" | "too_many_files" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_hooks" | "too_many_keys" | "too_many_passages" | "too_many_requests" | "too_many_runners" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_skills" | "too_many_sockets" | "too_many_steers" | "too_many_subscriptions" | "too_many_tools" | "too_many_urls" | "too_many_variants" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_archive" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "vector_store_not_found" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "would_lock_you_out" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_offset" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, as a machine-readable code. */
@@ -9611,6 +9634,8 @@ export interface components {
         FileMetadata: components["schemas"]["FileWithText"] & {
             /** @description For pictures, whether the default model of the workspace can see them; null for other files. */
             seen: boolean | null;
+            /** @description Whether agents get the whole text with a question, and not only the parts that fit; null for files without text. */
+            fits: boolean | null;
         };
         /**
          * @description Purpose of an upload in the `OpenAI` API. Such an upload is kept until it is deleted.
@@ -9681,6 +9706,8 @@ export interface components {
             text: string | null;
             /** @description Parts that contain `q`, in order; empty without `q`. */
             matches: components["schemas"]["TextMatch"][];
+            replaced_at: components["schemas"]["Timestamp"] | null;
+            replaced_by: components["schemas"]["FileId"] | null;
         };
         /** @description A file with the state of its text. */
         FileWithText: components["schemas"]["UploadedFile"] & {
@@ -9842,7 +9869,7 @@ export interface components {
         ForkForm: {
             /** @description A message of the thread's main line. */
             message_id: components["schemas"]["MessageId"];
-            /** @description If omitted, the title is taken from the first message. */
+            /** @description If omitted, the title is taken from the first line of the forked message. */
             title?: string | null;
             /** @description Topic of the fork, at most 2,000 characters; included in the prompt of the fork's agent. */
             description?: string | null;
@@ -10054,7 +10081,7 @@ export interface components {
         HookCreators: "everyone" | "admins";
         /** @description Fields of a new webhook. */
         HookForm: {
-            /** @description Name of the new bot; required without `bot_id`. */
+            /** @description Name of the new bot; required without `bot_id`, and not used with it. */
             name?: string | null;
             channel_id: components["schemas"]["ChannelId"];
             bot_id?: components["schemas"]["BotId"] | null;
@@ -10226,6 +10253,8 @@ export interface components {
              */
             becomes?: "new" | "joins" | "left_out";
             channel_id: components["schemas"]["ChannelId"] | null;
+            /** @description True if the person who imports was in the channel, as far as this was known when the archive was read. */
+            is_member?: boolean;
         };
         /** @description Numbers of records of one kind. `read` is the sum of the others. */
         ImportCounts: {
@@ -10320,6 +10349,17 @@ export interface components {
              */
             digest?: string | null;
         };
+        /**
+         * @description Format of an archive.
+         *
+         *     `discord`: JSON of `DiscordChatExporter`.
+         *
+         *     `chats`: Chats of one person with `ChatGPT`, `Open WebUI`, or `LibreChat`. Every member can import their own, and is the only one who can see the import. It is never detected.
+         *
+         *     `openvibe`: An export of this program.
+         * @enum {string}
+         */
+        ImportFormat: "slack" | "mattermost" | "zulip" | "discord" | "chats" | "openvibe";
         /** @description ID of an import: `imp_` and 26 base-32 characters */
         ImportId: string;
         /** @description Records that were left out for the same reason. */
@@ -10461,6 +10501,8 @@ export interface components {
             email: string | null;
             is_bot: boolean;
             match_id: components["schemas"]["UserId"] | null;
+            /** @description Handle here of this member, or of what the person became in an earlier import; null for others. */
+            handle: string | null;
         };
         /** @description Preview of an import, before anything is stored. */
         ImportPreview: {
@@ -10761,10 +10803,10 @@ export interface components {
         InviteForm: {
             /** @description If set, only this email address can use the invite. If the server sends email, it sends the link there. */
             email?: string | null;
-            /** @description Several addresses, at most 100: each gets an invite of its own. */
+            /** @description Several addresses, 1 to 100: each gets an invite of its own. */
             emails?: string[];
             member_id?: components["schemas"]["UserId"] | null;
-            /** @description Several placeholders, at most 100: each gets an invite of its own. */
+            /** @description Several placeholders, 1 to 100: each gets an invite of its own. */
             member_ids?: components["schemas"]["UserId"][];
             role?: components["schemas"]["Role"] | null;
             /** @description For a guest, 1 to 50 channels. */
@@ -12328,6 +12370,8 @@ export interface components {
             pinned_by?: components["schemas"]["UserId"];
             /** @description Import that brought the message. */
             import_id?: components["schemas"]["ImportId"];
+            /** @description Format of the archive that the message is from. */
+            imported_from?: components["schemas"]["ImportFormat"];
             /** @description Later import of the same source that changed the text. */
             updated_by_import_id?: components["schemas"]["ImportId"];
             /** @description Users who are notified of a resolution message as if it mentioned them. */
@@ -12452,6 +12496,16 @@ export interface components {
          * @enum {string}
          */
         MissedPolicy: "run_once" | "skip";
+        /** @description A method of Slack's API that is not offered. */
+        MissingMethod: {
+            /** @example views.open */
+            method: string;
+            /**
+             * Format: int64
+             * @description Number of times that the bot's program asked for it.
+             */
+            count: number;
+        };
         /** @description A model of the Models API. */
         Model: {
             /** @description ID: `agent:NAME`, or the provider's name for a model. */
@@ -12832,8 +12886,8 @@ export interface components {
         /** @description A new passkey. */
         NewPasskey: components["schemas"]["Passkey"] & components["schemas"]["RecoveryCodes"];
         NewPasskeyForm: {
-            /** @description 1 to 80 characters. */
-            name: string;
+            /** @description 1 to 80 characters; `Passkey` by default. */
+            name?: string | null;
             /** @description `PublicKeyCredential.toJSON()` of the new credential. */
             credential: Record<string, unknown>;
         };
@@ -12854,6 +12908,10 @@ export interface components {
         NewSubscriptionSecret: {
             /** @description `whsec_…`, which is shown only once. */
             secret: string;
+        };
+        /** @description The newest backup. */
+        NewestBackup: components["schemas"]["LastBackup"] & {
+            drill_at: components["schemas"]["Timestamp"] | null;
         };
         /** @description The context that an agent would receive if the caller posted a message now. The message itself is not included. */
         NextContext: components["schemas"]["ContextSeen"] & {
@@ -12966,15 +13024,28 @@ export interface components {
             /** Format: int64 */
             version: number;
         };
+        /** @description The new settings. Left-out fields get their defaults, and the version is ignored, so settings from `GET` can be sent back. */
         NotificationSettingsForm: {
-            push: boolean;
-            preview: components["schemas"]["NotificationPreview"];
+            /** @default true */
+            push?: boolean;
+            /** @default full */
+            preview?: components["schemas"]["NotificationPreview"];
+            /** @default null */
             quiet?: components["schemas"]["QuietHours"] | null;
+            /** @default null */
             paused_until?: components["schemas"]["Timestamp"] | null;
-            /** @description Time zone such as `Europe/Berlin`. */
-            timezone: string;
-            /** @description `missed` needs a confirmed address. */
+            /**
+             * @description Time zone such as `Europe/Berlin`.
+             * @default UTC
+             */
+            timezone?: string;
+            /**
+             * @description `missed` needs a confirmed address.
+             * @default off
+             */
             mail?: components["schemas"]["MailNotifications"];
+            /** @description Set by the server; ignored in requests. */
+            version?: unknown;
         };
         OldMessageSeen: {
             message_id: components["schemas"]["MessageId"];
@@ -13197,7 +13268,7 @@ export interface components {
             from: number;
             /** Format: int64 */
             to: number;
-            /** @description About 400 characters of the passage around the first match. */
+            /** @description At most 400 characters of the passage around the first match. */
             text: string;
             /** @description About 240 characters around the first match, escaped for HTML, with matches in `<mark>`. */
             highlight: string;
@@ -13920,6 +13991,15 @@ export interface components {
             id: string;
             name: string;
         };
+        /** @description Answers of a push service with the same status. */
+        PushAnswers: {
+            /** @description Name of the push service, such as `Apple`. */
+            service: string;
+            /** Format: int32 */
+            status: number;
+            /** Format: int64 */
+            count: number;
+        };
         /** @description A browser that gets notifications. */
         PushDevice: {
             id: components["schemas"]["DeviceId"];
@@ -13956,6 +14036,8 @@ export interface components {
             devices: components["schemas"]["PushDevice"][];
             /** @description Newest first, at most 20. */
             recent: components["schemas"]["RecentDelivery"][];
+            /** @description Answers of push services in the last 24 hours; empty except for admins. */
+            answers: components["schemas"]["PushAnswers"][];
             /** @description Answer of your mail server, if emails are off because it refused one. */
             mail_problem: string | null;
         };
@@ -15031,7 +15113,7 @@ export interface components {
         Scope: "chat:read" | "chat:write" | "workspace:admin" | "agents:read" | "agents:write" | "agents:delete" | "agents:admin" | "agents:use";
         /** @description Hits: messages, or passages with `kind=file`. */
         SearchAnswer: components["schemas"]["SearchPage"] | components["schemas"]["PassagePage"];
-        /** @description A matching message. */
+        /** @description A matching message, or a deep dive with a matching title: the message from which it starts, with the ID of the deep dive. */
         SearchHit: components["schemas"]["Message"] & {
             /** @enum {string} */
             object: "search_hit";
@@ -15043,6 +15125,11 @@ export interface components {
             thread_title: string | null;
             /** @description The title with matches in `<mark>`, escaped for HTML; null if the title does not match. */
             thread_title_highlight: string | null;
+            /** @description Title of the deep dive; null in the main line of a thread. */
+            fork_title: string | null;
+            /** @description The title with matches in `<mark>`, escaped for HTML; null if the title does not match. */
+            fork_title_highlight: string | null;
+            fork_status: components["schemas"]["ForkStatus"] | null;
             /** @description Null for a direct channel. */
             channel_name: string | null;
             /**
@@ -15274,7 +15361,7 @@ export interface components {
         ServerBackups: {
             /** @description Directory or bucket; null if none is configured. */
             to: string | null;
-            last: components["schemas"]["LastBackup"] | null;
+            last: components["schemas"]["NewestBackup"] | null;
             drill: components["schemas"]["DrillResult"] | null;
             next_at: components["schemas"]["Timestamp"] | null;
             running: boolean;
@@ -15319,6 +15406,8 @@ export interface components {
              * @description Days until it is full if it keeps filling as it did in the last week; null if it does not, or if that is not known yet.
              */
             days_left: number | null;
+            /** @description True if uploads and changes to agents are refused, because too little space is free. */
+            uploads_paused: boolean;
         };
         /** @description An event of the log. */
         ServerEvent: components["schemas"]["WorkspaceEvent"] | components["schemas"]["MemberEvent"] | components["schemas"]["BotEvent"] | components["schemas"]["EmojiEvent"] | components["schemas"]["ChannelEvent"] | components["schemas"]["ChannelMemberEvent"] | components["schemas"]["ChannelImportedEvent"] | components["schemas"]["ThreadEvent"] | components["schemas"]["ThreadDeletedEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ReactionEvent"] | components["schemas"]["ForkEvent"] | components["schemas"]["ResolutionEvent"] | components["schemas"]["ActionItemEvent"] | components["schemas"]["TaskEvent"] | components["schemas"]["AgentEvent"] | components["schemas"]["SkillEvent"] | components["schemas"]["RepositoryEvent"] | components["schemas"]["CodeSessionEvent"] | components["schemas"]["MemoryEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["BudgetEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ActionEvent"] | components["schemas"]["ScheduleEvent"] | components["schemas"]["WorkflowEvent"] | components["schemas"]["RunEvent"] | components["schemas"]["InboxEvent"] | components["schemas"]["FileEvent"] | components["schemas"]["StoreEvent"] | components["schemas"]["ImportEvent"];
@@ -16056,7 +16145,7 @@ export interface components {
             id: components["schemas"]["FileId"];
             /** @enum {string} */
             object: "vector_store.file";
-            vector_store_id: components["schemas"]["VectorStoreId"];
+            vector_store_id: components["schemas"]["CollectionId"];
             /** Format: int64 */
             created_at: number;
             status: components["schemas"]["StoreFileState"];
@@ -17529,7 +17618,7 @@ export interface components {
         };
         /** @description A vector store: files that are searched together. Times are in seconds since 1970. */
         VectorStore: {
-            id: components["schemas"]["VectorStoreId"];
+            id: components["schemas"]["CollectionId"];
             /** @enum {string} */
             object: "vector_store";
             /** @description `vs_HANDLE` works wherever the ID does. */
@@ -17555,7 +17644,7 @@ export interface components {
             expires_at: number | null;
             /** Format: int64 */
             last_active_at: number;
-            created_by: components["schemas"]["UserId"];
+            created_by: components["schemas"]["UserId"] | null;
             /** Format: int64 */
             created_at: number;
             /** Format: int64 */
@@ -23412,11 +23501,13 @@ export interface operations {
                      *           ],
                      *           "name": "Ada",
                      *           "object": "bot",
+                     *           "paused_reason": null,
                      *           "scopes": [
                      *             "chat:read"
                      *           ],
                      *           "show_emails": false,
                      *           "status": "active",
+                     *           "subscription": null,
                      *           "version": 1
                      *         }
                      *       ],
@@ -23488,11 +23579,13 @@ export interface operations {
                      *       ],
                      *       "name": "Ada",
                      *       "object": "bot",
+                     *       "paused_reason": null,
                      *       "scopes": [
                      *         "chat:read"
                      *       ],
                      *       "show_emails": false,
                      *       "status": "active",
+                     *       "subscription": null,
                      *       "version": 1
                      *     }
                      */
@@ -23558,8 +23651,15 @@ export interface operations {
                      *       "link_domains": [
                      *         "…"
                      *       ],
+                     *       "missing_methods": [
+                     *         {
+                     *           "count": 0,
+                     *           "method": "views.open"
+                     *         }
+                     *       ],
                      *       "name": "Ada",
                      *       "object": "bot",
+                     *       "paused_reason": null,
                      *       "scopes": [
                      *         "chat:read"
                      *       ],
@@ -23666,11 +23766,13 @@ export interface operations {
                      *       ],
                      *       "name": "Ada",
                      *       "object": "bot",
+                     *       "paused_reason": null,
                      *       "scopes": [
                      *         "chat:read"
                      *       ],
                      *       "show_emails": false,
                      *       "status": "active",
+                     *       "subscription": null,
                      *       "version": 1
                      *     }
                      */
@@ -23808,6 +23910,7 @@ export interface operations {
                      *       "bots": false,
                      *       "channel_ids": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "cursor": 0,
                      *       "events": [
                      *         "message.created"
                      *       ],
@@ -24020,6 +24123,7 @@ export interface operations {
                      *       "bots": false,
                      *       "channel_ids": null,
                      *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "cursor": 0,
                      *       "events": [
                      *         "message.created"
                      *       ],
@@ -24579,11 +24683,13 @@ export interface operations {
                      *       ],
                      *       "name": "Ada",
                      *       "object": "bot",
+                     *       "paused_reason": null,
                      *       "scopes": [
                      *         "chat:read"
                      *       ],
                      *       "show_emails": false,
                      *       "status": "active",
+                     *       "subscription": null,
                      *       "version": 1
                      *     }
                      */
@@ -25277,6 +25383,7 @@ export interface operations {
                      *             "color": "…",
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "imported_from": "slack",
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
@@ -25624,6 +25731,7 @@ export interface operations {
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "imported_from": "slack",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -25832,6 +25940,7 @@ export interface operations {
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "imported_from": "slack",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -28067,6 +28176,7 @@ export interface operations {
                      *         "reason": null,
                      *         "state": "waiting"
                      *       },
+                     *       "fits": null,
                      *       "height": null,
                      *       "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "message_id": null,
@@ -28179,6 +28289,8 @@ export interface operations {
                      *       "part": null,
                      *       "parts": 0,
                      *       "reason": null,
+                     *       "replaced_at": null,
+                     *       "replaced_by": null,
                      *       "state": "waiting",
                      *       "text": null,
                      *       "unread_parts": [
@@ -29060,6 +29172,7 @@ export interface operations {
                      *             "color": "…",
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "imported_from": "slack",
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
@@ -29232,6 +29345,7 @@ export interface operations {
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "imported_from": "slack",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -29408,6 +29522,7 @@ export interface operations {
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "imported_from": "slack",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -29751,6 +29866,7 @@ export interface operations {
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "imported_from": "slack",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -32056,6 +32172,7 @@ export interface operations {
                      *       "people": [
                      *         {
                      *           "email": null,
+                     *           "handle": null,
                      *           "is_bot": false,
                      *           "key": "…",
                      *           "match_id": null,
@@ -32418,6 +32535,7 @@ export interface operations {
                      *             "color": "…",
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "imported_from": "slack",
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
@@ -34504,6 +34622,7 @@ export interface operations {
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "imported_from": "slack",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
@@ -34663,6 +34782,7 @@ export interface operations {
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "imported_from": "slack",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
@@ -34833,6 +34953,7 @@ export interface operations {
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "imported_from": "slack",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
@@ -35056,6 +35177,7 @@ export interface operations {
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "imported_from": "slack",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
@@ -35217,6 +35339,7 @@ export interface operations {
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "imported_from": "slack",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
@@ -35383,6 +35506,7 @@ export interface operations {
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "imported_from": "slack",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
@@ -35549,6 +35673,7 @@ export interface operations {
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "imported_from": "slack",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
@@ -35808,6 +35933,7 @@ export interface operations {
                      *         "color": "…",
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "imported_from": "slack",
                      *         "notify_user_ids": [
                      *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         ],
@@ -37197,6 +37323,13 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "answers": [
+                     *         {
+                     *           "count": 0,
+                     *           "service": "…",
+                     *           "status": 0
+                     *         }
+                     *       ],
                      *       "available": false,
                      *       "devices": [
                      *         {
@@ -38340,7 +38473,14 @@ export interface operations {
     };
     list_sandbox_policies: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description Only objects created after the one with this ID. */
+                after?: string;
+                /** @description Only objects created before the one with this ID. */
+                before?: string;
+            };
             header?: {
                 /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
@@ -39180,10 +39320,12 @@ export interface operations {
                 author_id?: string;
                 /**
                  * @description `text`, `resolution` (resolution messages), `thread` (root messages, which also match by
-                 *     the title of the thread), or `file`: passages of files, selected by `q`, `match`, `channel_id`,
-                 *     `file_id`, and `vector_store_id`, and sorted by `order`.
+                 *     the title of the thread), and `fork` (deep dives by their titles, newest first, selected by `q`,
+                 *     `channel_id`, and `thread_id`); separate several with commas. Or `file`: passages of files, selected by `q`, `match`,
+                 *     `channel_id`, `file_id`, and `vector_store_id`, and sorted by `order`.
+                 * @example thread,fork
                  */
-                kind?: "text" | "resolution" | "thread" | "file";
+                kind?: string;
                 /** @description Only passages of this file; requires `kind=file`. */
                 file_id?: components["schemas"]["FileId"];
                 /** @description Only passages of the files in this vector store: an ID, `vs_HANDLE`, or the ID of a channel; requires `kind=file`. */
@@ -39258,6 +39400,9 @@ export interface operations {
                      *           "deleted_at": null,
                      *           "edited_at": null,
                      *           "fork_id": null,
+                     *           "fork_status": null,
+                     *           "fork_title": null,
+                     *           "fork_title_highlight": null,
                      *           "highlight": "…",
                      *           "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "kind": "text",
@@ -39290,6 +39435,7 @@ export interface operations {
                      *             "color": "…",
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "imported_from": "slack",
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
@@ -39423,7 +39569,8 @@ export interface operations {
                      *       },
                      *       "disk": {
                      *         "days_left": null,
-                     *         "free_bytes": null
+                     *         "free_bytes": null,
+                     *         "uploads_paused": false
                      *       },
                      *       "installed": "binary",
                      *       "mail": {
@@ -39518,7 +39665,8 @@ export interface operations {
                      *       },
                      *       "disk": {
                      *         "days_left": null,
-                     *         "free_bytes": null
+                     *         "free_bytes": null,
+                     *         "uploads_paused": false
                      *       },
                      *       "installed": "binary",
                      *       "mail": {
@@ -42274,6 +42422,7 @@ export interface operations {
                      *             "color": "…",
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "imported_from": "slack",
                      *             "notify_user_ids": [
                      *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             ],
@@ -42446,6 +42595,7 @@ export interface operations {
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "imported_from": "slack",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -42622,6 +42772,7 @@ export interface operations {
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "imported_from": "slack",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -42983,6 +43134,7 @@ export interface operations {
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "imported_from": "slack",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -43191,6 +43343,7 @@ export interface operations {
                      *           "color": "…",
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "imported_from": "slack",
                      *           "notify_user_ids": [
                      *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *           ],
@@ -44120,7 +44273,7 @@ export interface operations {
                      *         {
                      *           "channel_id": null,
                      *           "created_at": 0,
-                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "created_by": null,
                      *           "description": "Helps with plans",
                      *           "editors": "members",
                      *           "expires_after": null,
@@ -44194,7 +44347,7 @@ export interface operations {
                      * @example {
                      *       "channel_id": null,
                      *       "created_at": 0,
-                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "created_by": null,
                      *       "description": "Helps with plans",
                      *       "editors": "members",
                      *       "expires_after": null,
@@ -44255,7 +44408,7 @@ export interface operations {
                      * @example {
                      *       "channel_id": null,
                      *       "created_at": 0,
-                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "created_by": null,
                      *       "description": "Helps with plans",
                      *       "editors": "members",
                      *       "expires_after": null,
@@ -44294,7 +44447,10 @@ export interface operations {
     update_store: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
             path: {
                 /** @description ID of a vector store, or `vs_HANDLE` */
                 id: string;
@@ -44322,7 +44478,7 @@ export interface operations {
                      * @example {
                      *       "channel_id": null,
                      *       "created_at": 0,
-                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "created_by": null,
                      *       "description": "Helps with plans",
                      *       "editors": "members",
                      *       "expires_after": null,
@@ -44364,7 +44520,10 @@ export interface operations {
     delete_store: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
             path: {
                 /** @description ID of a vector store, or `vs_HANDLE` */
                 id: string;
@@ -44403,7 +44562,10 @@ export interface operations {
     patch_store: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The version that you have read, from its `ETag`; a stale version gets 409 */
+                "If-Match"?: string | null;
+            };
             path: {
                 /** @description ID of a vector store, or `vs_HANDLE` */
                 id: string;
@@ -44431,7 +44593,7 @@ export interface operations {
                      * @example {
                      *       "channel_id": null,
                      *       "created_at": 0,
-                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "created_by": null,
                      *       "description": "Helps with plans",
                      *       "editors": "members",
                      *       "expires_after": null,
