@@ -213,8 +213,8 @@ fn unread_note(row: &DocumentRow, unit: &str) -> Option<String> {
     })
 }
 
-/// Waits until the files of a message have been read, and their passages can be found if they are needed, or for a limited time. Text files that fit into the prompt are sent as they are,
-/// so it does not wait for them.
+/// Waits until the files of a message have been read, and their passages can be found if they are needed, or for a limited time. Text
+/// files that fit into the prompt are sent as they are, so it does not wait for them.
 pub async fn wait_for_texts(db: &Db, message: MessageId) -> Result<(), DbError> {
     let until = tokio::time::Instant::now() + READ_WITHIN;
     while documents::is_any_waiting(&mut db.read().await?, message, TEXT_BYTES_MAX).await?

@@ -766,9 +766,9 @@ async fn processes_that_leave_their_group_end_with_the_turn() {
         std::fs::remove_file(copy.join("started")).unwrap();
         let is_left = || {
             let entries = std::fs::read_dir("/proc").unwrap().flatten();
-            let arguments =
+            let mut arguments =
                 entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
-            arguments.into_iter().any(|bytes| String::from_utf8_lossy(&bytes).contains(&mark))
+            arguments.any(|bytes| String::from_utf8_lossy(&bytes).contains(&mark))
         };
         support::until(|| !is_left()).await;
     }

@@ -11,7 +11,7 @@ mod reactions;
 mod sockets;
 mod unfurl;
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
@@ -262,7 +262,10 @@ async fn answer(
     let in_header = key_in(request.headers()).transpose();
     let method: SlackMethod = match method.parse() {
         Ok(known) => known,
-        Err(_) => return Err(refuse_method(state, method, in_header.ok().flatten()).await),
+        Err(_) => {
+            let key = in_header.ok().flatten();
+            return Err(refuse_method(state, method, key, address).await?.into());
+        }
     };
     let doing = match method.kind() {
         MethodKind::Read => RateClass::Reading,
@@ -339,29 +342,32 @@ async fn answer(
 }
 
 /// The error for a method that is not offered. Those that the programs of bots ask for are counted.
-async fn refuse_method(state: &State, method: &str, key: Option<String>) -> Refusal {
+async fn refuse_method(
+    state: &State,
+    method: &str,
+    key: Option<String>,
+    address: IpAddr,
+) -> Result<SlackFault, Refusal> {
     let fault = if method.starts_with("views.") {
         SlackFault::NotSupported
     } else {
         SlackFault::UnknownMethod
     };
     let Some(key) = key else {
-        return fault.into();
+        return Ok(fault);
     };
-    let caller = match caller_with_key(state, key, RateClass::Writing).await {
-        Ok(caller) => caller,
-        Err(AuthError::NotAuthenticated) => return fault.into(),
-        Err(e) => return e.into(),
-    };
-    let (Some(bot), Ok(workspace)) = (caller.bot(), workspace_of(&caller)) else {
-        return fault.into();
-    };
-    let name = method.to_owned();
-    let count = async move |c: &mut Conn| hooks::count_missing_method(c, bot, &name).await;
-    match state.db.write(workspace.0, count).await {
-        Ok(()) => fault.into(),
-        Err(e) => e.into(),
+    let found = caller_with_key(state, key, RateClass::Writing).await;
+    if matches!(found, Err(AuthError::NotAuthenticated)) {
+        state.limits.anonymous(address)?;
+        return Ok(fault);
     }
+    let caller = found?;
+    if let (Some(bot), Ok(workspace)) = (caller.bot(), workspace_of(&caller)) {
+        let name = method.to_owned();
+        let count = async move |c: &mut Conn| hooks::count_missing_method(c, bot, &name).await;
+        state.db.write(workspace.0, count).await?;
+    }
+    Ok(fault)
 }
 
 /// The workspace of a key.
