@@ -38,7 +38,8 @@ macro_rules! bot_sql {
     ($tail:literal) => {
         concat!(
             "select b.id, b.handle, u.name, u.avatar_url, b.about, b.scopes, b.show_emails, b.link_domains, b.created_by, b.created_at, b.last_used_at, \
-             b.version, case when s.status = 'paused' then s.status else b.status end as status, s.paused_reason \
+             b.version, case when s.status = 'paused' then s.status else b.status end as status, \
+             case when b.status = 'active' then s.paused_reason end as paused_reason \
              from bots b join users u on u.id = b.id left join bot_subscriptions s on s.bot_id = b.id ",
             $tail
         )

@@ -411,6 +411,10 @@ async fn a_subscription_without_success_is_paused_and_resumed_by_an_admin() {
         "{notices:?}"
     );
     p.t.bo.start(&p.t.general, "Two").await;
+    // An admin pauses the whole bot.
+    let paused = p.t.ada.patch(&path, json!({"status": "paused"})).await;
+    let whole = ("paused".to_owned(), Value::Null);
+    assert_eq!(shown(&paused.is(200)), whole);
     let resumed = p.t.ada.patch(&path, json!({"status": "active"})).await;
     assert_eq!(shown(&resumed.is(200)), ("active".to_owned(), Value::Null));
     let events = p.server.events("deploy", 3).await;
