@@ -247,6 +247,17 @@ async fn openai_clients_receive_rate_limit_errors_in_their_format() {
     assert_eq!(error["code"], "rate_limited");
 }
 
+#[tokio::test]
+async fn unknown_keys_are_limited_for_methods_of_slack_that_are_not_offered() {
+    let app = TestApp::with(&[STOPPED]).await;
+    let stranger = visitor(&app.base).with_key("ov_unknown");
+    let ask = |_| stranger.post("/api/views.open", json!({}));
+    let (refused, granted) = until_limited(ask).await;
+    assert!(granted >= 160, "{granted}");
+    assert!(refused.header("retry-after").is_some());
+    assert_eq!(refused.json()["error"], "ratelimited");
+}
+
 fn log_in(email: &str, password: &str) -> Value {
     json!({"email": email, "password": password})
 }
