@@ -212,7 +212,6 @@ async fn imports_ended(w: &AccessFixture) {
     }
 }
 
-/// A workspace can have only some running exports at a time.
 /// Waits until no backup and no test of one runs, because only one run is possible at a time. Returns the state of the backups.
 async fn idle_backups(ada: &Person) -> Value {
     within("the run to end", async {
@@ -227,6 +226,7 @@ async fn idle_backups(ada: &Person) -> Value {
     .await
 }
 
+/// A workspace can have only some running exports at a time.
 async fn exports_ended(w: &AccessFixture) {
     let running = ["select count(*) from exports where state = 'running'".to_owned()];
     within("the exports to end", async {
