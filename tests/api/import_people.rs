@@ -75,7 +75,7 @@ async fn a_member_gets_what_a_placeholder_wrote_and_read() {
     let items = list(&t.bo.get("/v1/inbox").await.ok(), "/data");
     let notice = items.iter().find(|item| item["reason"] == "notice");
     let notice = notice.unwrap_or_else(|| panic!("no notice: {items:?}"));
-    assert!(notice.to_string().contains("merged a person of an import"));
+    assert!(notice.to_string().contains("merged an imported person"));
     // The channels of the placeholder are Bo's.
     let names = t.bo.get("/v1/channels").await.ok().to_string();
     assert!(names.contains("secret"), "{names}");

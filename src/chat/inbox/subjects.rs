@@ -147,7 +147,7 @@ pub(super) async fn load(c: &mut Conn, rows: &[Row]) -> Result<SubjectTexts, DbE
             (_, InboxSubjectKind::Merge) => {
                 let sql = sql_with_ids!(
                     c,
-                    "select u.id, u.name, 'An admin merged a person of an import into you: their messages and channels are yours.' as text \
+                    "select u.id, u.name, 'An admin merged an imported person into you: you have their messages and channels now.' as text \
                      from users u where u.id in",
                     1,
                     ""
