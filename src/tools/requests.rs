@@ -22,6 +22,7 @@ use crate::{
         profiles::{self, Trust},
     },
     auth::{self, AuditAction, Role},
+    chat::access,
     db::{Conn, DbError, dialect::hexadecimal_ids, is_in_visible_channel, now},
     ids::{ActionId, UserId},
     mcp::Effect,
@@ -604,7 +605,8 @@ impl Requests {
         };
         let (agent, requester) = (self.task.agent, self.task.requester);
         let is_allowed = profiles::is_invocable_by(c, agent, requester).await?
-            && rights::find(c, &self.task).await?.is_some();
+            && rights::find(c, &self.task).await?.is_some()
+            && (action.granted_by == Some(GrantedBy::Policy) || self.can_post(c).await?);
         if !is_allowed {
             return Ok(Some(ToolErrorCode::NotAllowed));
         }
@@ -613,6 +615,14 @@ impl Requests {
         }
         let is_over = is_too_late(action) || !has_grant(c, action).await?;
         Ok(is_over.then_some(ToolErrorCode::Expired))
+    }
+
+    /// Checks whether the requester can post in the conversation, which approved calls require: not if it is archived, for example.
+    async fn can_post(&self, c: &mut Conn) -> Result<bool, DbError> {
+        match queue::find_task(c, self.task.task).await? {
+            Some(task) => access::requester_can_post(c, &task).await,
+            None => Ok(false),
+        }
     }
 
     /// Checks whether the approval of an action covers the approvals that its call needs now.

@@ -246,6 +246,19 @@ async fn nobody_who_cannot_post_decides_for_any_member() {
 }
 
 #[tokio::test]
+async fn an_approved_call_does_not_run_in_an_archived_channel() {
+    let p = parked().await;
+    let archive = format!("/v1/channels/{}/archive", p.t.general);
+    p.t.ada.act(&archive).await.is(200);
+    p.t.bo.post(&p.path("approve"), p.form()).await.is(200);
+    p.t.bo.completed(&p.task).await;
+    let action = format!("/v1/actions/{}", id(&p.action));
+    let action = p.t.bo.get(&action).await.ok();
+    let ended = (&action["state"], &action["error"]);
+    assert_eq!(ended, (&json!("cancelled"), &json!("not_allowed")));
+}
+
+#[tokio::test]
 async fn an_undecided_action_goes_to_admins_and_then_expires() {
     let rules =
         json!({"approval_rules": [{"action": "search", "requires": "any_member", "timeout_s": 1}]});
