@@ -40,7 +40,7 @@ const DAILY_MAX: std::ops::RangeInclusive<i64> = 1..=1000;
 const WORD_UNITS_MAX: usize = 60;
 /// Maximum wait in seconds: one week.
 const WAIT_S_MAX: u32 = 604_800;
-const WAIT_S_MIN: u32 = 60;
+const WAIT_S_MIN: u32 = 1;
 const CLOSE_AFTER_S_MIN: u32 = 300;
 /// Default timeout of an approval in seconds: one day.
 const TIMEOUT_S_DEFAULT: u32 = 86_400;
@@ -83,7 +83,7 @@ pub struct StepForm {
     /// `fork`: publisher of the resolution; `person` by default.
     #[serde(default)]
     pub publish: Option<ForkPublisher>,
-    /// `fork`: time in seconds after which the step fails, 60 to 604,800; 604,800 by default.
+    /// `fork`: time in seconds after which the step fails, 1 to 604,800; 604,800 by default.
     #[serde(default)]
     pub wait_s: Option<u32>,
     /// `approval`: text of 1 to 4,000 characters.
@@ -95,7 +95,7 @@ pub struct StepForm {
     /// `approval`: the approver, if `who` is `user`.
     #[serde(default)]
     pub user_id: Option<UserId>,
-    /// `approval`: time in seconds for a decision, 60 to 604,800; one day by default.
+    /// `approval`: time in seconds for a decision, 1 to 604,800; one day by default.
     #[serde(default)]
     pub timeout_s: Option<u32>,
     /// `condition`: value to test; can contain variables.

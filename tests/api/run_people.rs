@@ -105,6 +105,19 @@ async fn a_denied_approval_jumps_or_cancels_the_run() {
 }
 
 #[tokio::test]
+async fn an_approval_can_expire_after_seconds() {
+    let t = team().await;
+    let mut steps = approval(json!("end_note"));
+    steps[0]["timeout_s"] = json!(1);
+    let flow = flow(&t.bo, "release", steps).await;
+    let run = start(&t.bo, &flow, json!({"channel_id": t.general})).await;
+    let done = reaches(&t.bo, &run, "completed").await;
+    let wanted = ["ask completed", "yes skipped", "end_note completed"];
+    assert_eq!(states(&done), wanted);
+    assert_eq!(list(&done, "/steps")[0]["output"], "expired");
+}
+
+#[tokio::test]
 async fn canceling_a_run_withdraws_its_question() {
     let t = team().await;
     let flow = flow(&t.bo, "release", approval(Value::Null)).await;

@@ -101,6 +101,7 @@ async fn each_violation_names_its_field() {
         }
         json!([step, {"id": "post", "kind": "output", "content": "x"}])
     };
+    let approval = |timeout_s: u32| json!([{"id": "ask", "kind": "approval", "text": "Go?", "who": "requester", "timeout_s": timeout_s}]);
     let many: Vec<Value> = (0..31)
         .map(|n| step(json!({"id": format!("s{n}")})))
         .collect();
@@ -146,6 +147,8 @@ async fn each_violation_names_its_field() {
             "steps[0].with",
         ),
         (condition(json!({"with": "a".repeat(501)})), "steps[0].with"),
+        (approval(0), "steps[0].timeout_s"),
+        (approval(604_801), "steps[0].timeout_s"),
     ] {
         assert_eq!(
             refusal(&t.bo, steps.clone()).await,
