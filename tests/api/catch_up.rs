@@ -327,7 +327,7 @@ async fn whoever_leaves_the_channel_gets_nothing() {
 }
 
 #[tokio::test]
-async fn short_ranges_lacking_models_and_weak_keys_are_refused() {
+async fn short_ranges_lacking_models_viewers_and_weak_keys_are_refused() {
     let t = people().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     for n in 0..18 {
@@ -342,6 +342,10 @@ async fn short_ranges_lacking_models_and_weak_keys_are_refused() {
     key.get(&path(&thread, 0)).await.is(200);
     let refused = key.post(&path(&thread, 0), json!({})).await.refused(403);
     assert_eq!(refused, "scope_missing");
+    let vera = t.app.join(&t.ada, "Vera", "viewer").await;
+    vera.get(&path(&thread, 0)).await.is(200);
+    let refused = vera.post(&path(&thread, 0), json!({})).await.refused(403);
+    assert_eq!(refused, "role_too_low");
 
     let settings = [
         ("MODEL_BASE_URL", ""),

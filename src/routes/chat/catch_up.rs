@@ -148,7 +148,7 @@ async fn take_turn(state: &State, user: UserId) -> Result<impl Send + use<>, Api
 /// Requires 20 or more messages. `GET` returns the result. Each person can request 20 summaries per hour. If a task for the same
 /// messages is active, that task is returned.
 #[utoipa::path(post, path = "/v1/threads/{id}/catch-up", tag = "threads",
-    security(("session" = ["viewer"]), ("key" = ["chat:read", "agents:use"])),
+    security(("session" = ["member"]), ("key" = ["chat:read", "agents:use"])),
     params(("id" = ThreadId, Path), CatchUpQuery),
     responses((status = 202, body = WritingCatchUp, description = "The task is queued")))]
 async fn write_catch_up(
@@ -159,7 +159,7 @@ async fn write_catch_up(
     _: NoFields,
 ) -> Result<(StatusCode, Json<WritingCatchUp>), ApiError> {
     let mut c = state.db.read().await?;
-    let access = access::thread(&mut c, &caller, id).await?.reading()?;
+    let access = start::enter(&mut c, &caller, id).await?;
     let workspace = access.channel_access.actor.workspace;
     drop(c);
     if state.providers.of(workspace).await?.is_offline() {

@@ -74,18 +74,15 @@ impl From<CatchUpError> for ApiError {
 /// Checks that the caller can have a model summarize the thread.
 ///
 /// # Errors
-/// `ThreadNotFound`, or an error from `reading`.
-async fn enter<'a>(
+/// `ThreadNotFound`, or any error from `reading` or `Actor::require`.
+pub async fn enter<'a>(
     c: &mut Conn,
     caller: &'a Caller,
     thread: ThreadId,
 ) -> Result<ThreadAccess<'a>, ChatError> {
     let access = access::thread(c, caller, thread).await?.reading()?;
-    let actor = &access.channel_access.actor;
-    // A read-only API key must not cause costs.
-    if actor.key.is_some() {
-        actor.require(Scope::AgentsUse)?;
-    }
+    // Viewers and read-only API keys must not cause costs.
+    access.channel_access.actor.require(Scope::AgentsUse)?;
     Ok(access)
 }
 
