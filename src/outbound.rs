@@ -386,6 +386,18 @@ impl Gate {
         }
     }
 
+    /// Checks whether the URL uses http although the host needs https, whatever its address is.
+    fn requires_tls(&self) -> bool {
+        let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let can_exempt = |exemption: &Exemption| match exemption {
+            Exemption::Host { .. } => exemption.covers(&self.target, unknown),
+            Exemption::Network { .. } => true,
+        };
+        !self.target.is_encrypted
+            && self.local == LocalAddresses::Forbidden
+            && !self.rules.exempt.iter().any(can_exempt)
+    }
+
     fn permit_port(&self) -> Result<(), Denied> {
         let port = self.target.port;
         match self.rules.ports {
@@ -423,7 +435,14 @@ impl Gate {
 
     /// Filters the resolved addresses by the access rules. Fails if none is permitted.
     fn permitted(&self, found: Option<Vec<SocketAddr>>) -> Result<Vec<SocketAddr>, Denied> {
-        let not_found = || Denied::NotFound(self.target.host.clone());
+        let not_found = || {
+            let host = self.target.host.clone();
+            if self.requires_tls() {
+                Denied::NotEncrypted(host)
+            } else {
+                Denied::NotFound(host)
+            }
+        };
         let found = found.ok_or_else(not_found)?;
         let mut denied = None;
         let mut permitted = Vec::with_capacity(found.len());
@@ -686,5 +705,17 @@ mod tests {
         assert!(found.all(|address| address.ip().is_loopback()));
         let absent = gate("https://absent.invalid", Forbidden, "").check().await;
         assert_eq!(absent, Err(Denied::NotFound("absent.invalid".to_owned())));
+        let plain = "http://absent.invalid";
+        let host = || "absent.invalid".to_owned();
+        for (local, exempt, expected) in [
+            (Forbidden, "", Denied::NotEncrypted(host())),
+            (Forbidden, "other.invalid", Denied::NotEncrypted(host())),
+            (Forbidden, "absent.invalid", Denied::NotFound(host())),
+            (Forbidden, "10.0.0.0/8", Denied::NotFound(host())),
+            (Permitted, "", Denied::NotFound(host())),
+        ] {
+            let denied = gate(plain, local, exempt).check().await;
+            assert_eq!(denied, Err(expected), "{exempt}");
+        }
     }
 }

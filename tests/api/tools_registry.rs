@@ -201,6 +201,12 @@ async fn invalid_settings_are_rejected() {
             "config.url",
         ),
         (
+            json!({"config": {"url": "http://mcp.example.invalid/mcp"}}),
+            422,
+            "address_not_allowed",
+            "config.url",
+        ),
+        (
             json!({"config": {"url": "https://169.254.169.254/"}}),
             422,
             "address_not_allowed",
