@@ -230,6 +230,17 @@ async fn a_task_delegates_in_as_many_rounds_as_its_tool_allows() {
 }
 
 #[tokio::test]
+async fn a_delegated_task_is_never_retried_alone() {
+    let t = lead_team().await;
+    lead_calls(&t, &[delegate("coder", "Draft it.")]);
+    let (_, task) = asked(&t, "@lead write").await;
+    let child = children(&t.bo, &task).await.remove(0);
+    assert_eq!(child["status"], "completed");
+    let path = format!("/v1/tasks/{}/retry", id(&child));
+    assert_eq!(t.bo.act(&path).await.refused(409), "not_root");
+}
+
+#[tokio::test]
 async fn the_failure_of_an_asked_agent_is_a_result_and_no_notice() {
     let t = lead_team().await;
     lead_calls(&t, &[delegate("coder", "Draft it.")]);

@@ -133,12 +133,12 @@ async fn check_agent(c: &mut Conn, actor: &Actor<'_>, task: &Task) -> Result<(),
 /// # Errors
 /// `NotRetryable`, `NotRoot`, or `TriggerDeleted`.
 async fn check_retryable(c: &mut Conn, task: &Task) -> Result<(), ChatError> {
-    if !matches!(task.status, TaskStatus::Failed | TaskStatus::Cancelled) {
-        return Err(ChatError::NotRetryable);
-    }
     let is_failed_link = task.after_task_id.is_some() && task.status == TaskStatus::Failed;
     if task.parent_task_id.is_some() && !is_failed_link {
         return Err(ChatError::NotRoot);
+    }
+    if !matches!(task.status, TaskStatus::Failed | TaskStatus::Cancelled) {
+        return Err(ChatError::NotRetryable);
     }
     if task.kind == TaskKind::Resolve {
         return Ok(());
