@@ -11,10 +11,12 @@ use super::{
 use crate::{
     agents::profiles,
     auth::{self, Actor, AuditAction, Scope, quota},
+    chat::channels::ChannelKind,
     db::{
         Conn, DbError, Json, dialect::lock_workspace, is_in_visible_channel, is_visible_channel,
         now,
     },
+    http::error::ErrorCode,
     ids::{AgentId, ChannelId, HookId, UserId, WorkflowId},
     inbox::notice::close_notice,
     realtime::EventType,
@@ -337,26 +339,51 @@ async fn check_names(
     for (param, agent) in new.agents {
         if !has(&old.agents, &agent) && !profiles::is_visible(c, actor, agent).await? {
             let text = format!("agent {agent} does not exist in this workspace");
-            return Err(WorkflowError::Invalid(text, param));
+            return Err(WorkflowError::Missing(
+                text,
+                param,
+                ErrorCode::AgentNotFound,
+            ));
         }
     }
     for (param, channel) in new.channels {
-        if !has(&old.channels, &channel) && !is_visible(c, actor, channel).await? {
-            let text = "the channel does not exist, is a direct channel, or you are not in it";
-            return Err(WorkflowError::Invalid(text.to_owned(), param));
+        if has(&old.channels, &channel) {
+            continue;
+        }
+        match find_kind(c, actor, channel).await? {
+            Some(ChannelKind::Direct) => {
+                let text = "workflows cannot use direct channels".to_owned();
+                return Err(WorkflowError::Invalid(text, param));
+            }
+            Some(_) => {}
+            None => {
+                let text = "the channel does not exist, or you are not in it".to_owned();
+                return Err(WorkflowError::Missing(
+                    text,
+                    param,
+                    ErrorCode::ChannelNotFound,
+                ));
+            }
         }
     }
     for (param, hook) in new.hooks {
         if !has(&old.hooks, &hook) && !is_known_hook(c, actor, hook).await? {
-            let text = "the webhook does not exist, or you are not in its channel";
-            return Err(WorkflowError::Invalid(text.to_owned(), param));
+            let text = "the webhook does not exist, or you are not in its channel".to_owned();
+            return Err(WorkflowError::Missing(text, param, ErrorCode::HookNotFound));
         }
     }
     for (param, user) in new.people {
         let member = auth::find_member(c, actor.workspace, user).await?;
         let text = match member {
             _ if has(&old.people, &user) => continue,
-            None => format!("member {user} is not in this workspace"),
+            None => {
+                let text = format!("member {user} is not in this workspace");
+                return Err(WorkflowError::Missing(
+                    text,
+                    param,
+                    ErrorCode::MemberNotFound,
+                ));
+            }
             Some(member) if !member.role.approves() => {
                 let role = member.role;
                 format!("{user} is a {role}, who cannot approve: choose someone else")
@@ -417,17 +444,23 @@ impl Names {
     }
 }
 
-async fn is_visible(c: &mut Conn, actor: &Actor<'_>, channel: ChannelId) -> Result<bool, DbError> {
-    c.q(concat!(
-        "select exists (select 1 from channels ch where ch.id = $1 and ch.workspace_id = $2 and ch.kind <> 'direct' and ",
-        is_visible_channel!("ch", "$3"),
-        ")"
-    ))
-    .bind(channel)
-    .bind(actor.workspace)
-    .bind(actor.user)
-    .value()
-    .await
+/// Kind of a channel that the actor can read; `None` for other channels.
+async fn find_kind(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    channel: ChannelId,
+) -> Result<Option<ChannelKind>, DbError> {
+    let found: Option<(ChannelKind,)> = c
+        .q(concat!(
+            "select ch.kind from channels ch where ch.id = $1 and ch.workspace_id = $2 and ",
+            is_visible_channel!("ch", "$3")
+        ))
+        .bind(channel)
+        .bind(actor.workspace)
+        .bind(actor.user)
+        .opt()
+        .await?;
+    Ok(found.map(|(kind,)| kind))
 }
 
 async fn is_known_hook(c: &mut Conn, actor: &Actor<'_>, hook: HookId) -> Result<bool, DbError> {

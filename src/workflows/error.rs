@@ -19,6 +19,9 @@ pub enum WorkflowError {
     /// Invalid value: the message, and the path of the field.
     #[error("{0}")]
     Invalid(String, String),
+    /// Object that does not exist or is hidden from the actor: the message, the path of the field, and the code.
+    #[error("{0}")]
+    Missing(String, String, ErrorCode),
     #[error(
         "the workflow has changed since you loaded it: reload it, reapply your change, and send it again"
     )]
@@ -58,6 +61,7 @@ impl From<WorkflowError> for ApiError {
             E::Invalid(_, param) => {
                 make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue).param(param)
             }
+            E::Missing(_, param, code) => make(StatusCode::NOT_FOUND, code).param(param),
             E::Stale(workflow) => make(StatusCode::CONFLICT, ErrorCode::VersionConflict)
                 .param("If-Match")
                 .with_current(&workflow),

@@ -303,11 +303,19 @@ async fn objects_that_a_person_cannot_see_are_refused() {
     let t = team().await;
     let private = t.ada.private_channel("secret", &[]).await;
     let elsewhere = json!([step(json!({"channel_id": private}))]);
-    assert_eq!(
-        refusal(&t.bo, elsewhere).await.1,
-        "steps[0].channel_id",
-        "Bo is not in that channel"
-    );
+    let mut heard = form("heard", json!([step(json!({}))]));
+    heard["on_message"] = json!({"channel_id": private});
+    for (wanted, param) in [
+        (form("elsewhere", elsewhere), "steps[0].channel_id"),
+        (heard, "on_message.channel_id"),
+    ] {
+        let reply = t.bo.post("/v1/workflows", wanted).await;
+        assert_eq!(reply.json()["error"]["param"], param, "{}", reply.text);
+        assert_eq!(reply.refused(404), "channel_not_found");
+    }
+    let direct = t.bo.post("/v1/direct", json!({"member_ids": [t.ada.id]}));
+    let direct = json!([step(json!({"channel_id": id(&direct.await.json())}))]);
+    assert_eq!(refusal(&t.bo, direct).await.1, "steps[0].channel_id");
     let access = json!({"allowed_subjects": [t.ada.id], "denied_subjects": []});
     let hidden = json!({"name": "hidden", "instructions": "You help.", "access_control": access});
     let hidden = id(&t.ada.post("/v1/agents", hidden).await.is(201));
@@ -320,7 +328,7 @@ async fn objects_that_a_person_cannot_see_are_refused() {
         "{}",
         reply.text
     );
-    assert_eq!(reply.refused(422), "invalid_value");
+    assert_eq!(reply.refused(404), "agent_not_found");
 }
 
 #[tokio::test]
