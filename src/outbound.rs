@@ -372,7 +372,7 @@ impl Gate {
         builder.no_proxy().dns_resolver(Arc::new(self))
     }
 
-    /// Checks a name that the proxy resolves.
+    /// Checks a name whose address is unknown, because the proxy resolves it or the lookup failed.
     fn permit_name(&self) -> Result<(), Denied> {
         let (target, host) = (&self.target, || self.target.host.clone());
         if self.rules.own.is_named(target) {
@@ -386,16 +386,15 @@ impl Gate {
         }
     }
 
-    /// Checks whether the URL uses http although the host needs https, whatever its address is.
-    fn requires_tls(&self) -> bool {
+    /// Checks whether the host can be exempt from the rules for public addresses if it gets an address.
+    fn can_be_exempt(&self) -> bool {
         let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        let can_exempt = |exemption: &Exemption| match exemption {
-            Exemption::Host { .. } => exemption.covers(&self.target, unknown),
-            Exemption::Network { .. } => true,
-        };
-        !self.target.is_encrypted
-            && self.local == LocalAddresses::Forbidden
-            && !self.rules.exempt.iter().any(can_exempt)
+        let mut exempt = self.rules.exempt.iter();
+        self.local == LocalAddresses::Permitted
+            || exempt.any(|exemption| match exemption {
+                Exemption::Host { .. } => exemption.covers(&self.target, unknown),
+                Exemption::Network { .. } => true,
+            })
     }
 
     fn permit_port(&self) -> Result<(), Denied> {
@@ -435,13 +434,9 @@ impl Gate {
 
     /// Filters the resolved addresses by the access rules. Fails if none is permitted.
     fn permitted(&self, found: Option<Vec<SocketAddr>>) -> Result<Vec<SocketAddr>, Denied> {
-        let not_found = || {
-            let host = self.target.host.clone();
-            if self.requires_tls() {
-                Denied::NotEncrypted(host)
-            } else {
-                Denied::NotFound(host)
-            }
+        let not_found = || match self.permit_name() {
+            Err(denied) if !self.can_be_exempt() => denied,
+            _ => Denied::NotFound(self.target.host.clone()),
         };
         let found = found.ok_or_else(not_found)?;
         let mut denied = None;
@@ -705,6 +700,8 @@ mod tests {
         assert!(found.all(|address| address.ip().is_loopback()));
         let absent = gate("https://absent.invalid", Forbidden, "").check().await;
         assert_eq!(absent, Err(Denied::NotFound("absent.invalid".to_owned())));
+        let own = gate("https://chat.example", Forbidden, "").check().await;
+        assert_eq!(own, Err(Denied::OwnServer("chat.example".to_owned())));
         let plain = "http://absent.invalid";
         let host = || "absent.invalid".to_owned();
         for (local, exempt, expected) in [
