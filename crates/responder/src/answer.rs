@@ -58,7 +58,9 @@ pub fn answer(conversation: &Conversation, question: Question) -> Answer {
     let read =
         Read::new((&conversation.title, material, known), &reading, &answer.question, Reach::Here);
     if let Some(topic) = help_topic(&answer.question.text) {
-        answer.found = plain(&answer.help(topic));
+        // People here may have answered the question for their own work.
+        let lines = Lines::of_sections(&read.sections(), material, language);
+        answer.found = lines.composed().or_else(|| plain(&answer.help(topic)));
         return answer;
     }
     match read.intent {

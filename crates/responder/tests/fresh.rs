@@ -105,7 +105,7 @@ const TALKS: [(&str, &str, Questions); 6] = [
             ("what did we decide?", "-"),
             ("how long is episode 12?", "74"),
             ("how long is episode 13?", "-"),
-            ("how do I invite someone?", "Settings › Invites"),
+            ("how do I invite someone?", "Settings › Members"),
         ],
     ),
 ];

@@ -424,27 +424,27 @@ fn a_bare_agreement_is_quoted_after_the_question_with_both_authors() {
 fn questions_about_the_product_are_answered_with_the_page() {
     let empty = Conversation::default();
     for (question, page) in [
-        ("how do I invite someone?", "/ebb/settings/invites"),
-        ("How can I invite people to the workspace?", "/ebb/settings/invites"),
+        ("how do I invite someone?", "/ebb/settings/members"),
+        ("How can I invite people to the workspace?", "/ebb/settings/members"),
         ("how do i connect a language model?", "/ebb/settings/model"),
         ("what is a deep dive?", "Deep dive from here"),
         ("how do I resolve a deep dive?", "Post result"),
         ("how can I create a channel?", "New channel"),
-        ("where do I change my password?", "/ebb/settings/password"),
-        ("Wie lade ich jemanden ein?", "/ebb/settings/invites"),
+        ("where do I change my password?", "/ebb/settings/sign-in"),
+        ("Wie lade ich jemanden ein?", "/ebb/settings/members"),
         ("wie verbinde ich ein Sprachmodell?", "/ebb/settings/model"),
         ("Was ist ein Deep Dive?", "Nebengespräch"),
         ("Wie erstelle ich einen Agenten?", "/ebb/settings/agents"),
-        ("Wo ändere ich mein Passwort?", "/ebb/settings/password"),
-        ("Comment inviter quelqu'un ?", "/ebb/settings/invites"),
+        ("Wo ändere ich mein Passwort?", "/ebb/settings/sign-in"),
+        ("Comment inviter quelqu'un ?", "/ebb/settings/members"),
         ("Comment connecter un modèle de langage ?", "/ebb/settings/model"),
         ("Qu'est-ce qu'un deep dive ?", "conversation parallèle"),
         ("Comment créer un agent ?", "/ebb/settings/agents"),
-        ("¿Cómo invito a alguien?", "/ebb/settings/invites"),
+        ("¿Cómo invito a alguien?", "/ebb/settings/members"),
         ("¿Cómo conecto un modelo de lenguaje?", "/ebb/settings/model"),
         ("¿Qué es un deep dive?", "conversación paralela"),
         ("¿Cómo creo un canal?", "New channel"),
-        ("¿Dónde cambio mi contraseña?", "/ebb/settings/password"),
+        ("¿Dónde cambio mi contraseña?", "/ebb/settings/sign-in"),
         ("how do I back up the server?", "/ebb/settings/server"),
         ("how do backups work?", "/ebb/settings/server"),
         ("how do I turn off notifications?", "/ebb/settings/notifications"),
@@ -465,7 +465,7 @@ fn questions_about_the_product_are_answered_with_the_page() {
     for (question, found) in [
         (
             "how do I invite someone?",
-            "Open Settings › Invites and choose New invite. Send the link to the people who should join. \
+            "Open Settings › Members and choose Invite people. Send the link to the people who should join. \
              Ask an admin: only admins can do this.",
         ),
         (
@@ -482,4 +482,15 @@ fn questions_about_the_product_are_answered_with_the_page() {
     );
     let found = asked(&band, "how do we invite the band?");
     assert!(found.text.contains("By mail"), "{}", found.text);
+}
+
+#[test]
+fn the_conversation_is_quoted_before_a_page_of_the_product() {
+    let talk = talk(
+        "Ada: How do we make the backups?\nBo: Backups run every night at three, on the second disk.",
+    );
+    let found = asked(&talk, "how do we make backups?");
+    assert_eq!(found.text, "- Bo: “Backups run every night at three, on the second disk.” [1]");
+    let found = asked(&talk, "how do I invite someone?");
+    assert!(found.text.starts_with("Open Settings › Members"), "{}", found.text);
 }
