@@ -381,17 +381,24 @@ impl Maker<'_> {
             let is_vague = self.unit(target).words.len() < 3;
             let before = self.thread.before(target);
             let before = before.filter(|at| is_vague && !self.thread.rejected[*at]);
-            parts.extend(before.map(|at| self.message(at)));
+            parts.extend(before.map(|at| (at, self.message(at))));
             if !self.thread.rejected[target] {
-                parts.push(self.message(target));
+                parts.push((target, self.message(target)));
             }
         }
         let line = self.unit(task.unit).line;
         if task.target.is_none_or(|target| self.unit(target).line != line) {
-            parts.push(self.own(task.unit));
+            parts.push((task.unit, self.own(task.unit)));
         }
+        // Words of several people are quotations.
+        let author = |at: usize| self.unit(at).person;
+        let is_of_one = parts.windows(2).all(|two| author(two[0].0) == author(two[1].0));
+        let parts = parts.into_iter();
+        let texts =
+            parts.map(|(at, text)| if is_of_one { text } else { self.attributed(at, text) });
+        let text = texts.collect::<Vec<_>>().join(" ");
         let sources = task.sources.clone();
-        Item { text: parts.join(" "), owner: task.owner.map(Owner::Person), due: task.due, sources }
+        Item { text, owner: task.owner.map(Owner::Person), due: task.due, sources }
     }
 
     /// Unanswered questions, oldest first.

@@ -28,7 +28,8 @@ impl Thread {
     /// Tasks in the order of their first mention.
     pub(crate) fn tasks(&self) -> Vec<Task> {
         let mut found: Vec<Task> = Vec::new();
-        for at in (0..self.units.len()).filter(|at| self.has_role(*at, Role::Action)) {
+        let is_task = |at: &usize| self.has_role(*at, Role::Action) && !self.withdrawn[*at];
+        for at in (0..self.units.len()).filter(is_task) {
             let task = self.task(at);
             let recent = found.iter_mut().rev().take(TASKS_MAX);
             match { recent }.find(|known| self.is_same(known, &task)) {
@@ -52,7 +53,7 @@ impl Thread {
         for next in self.later(at, REACH_ANSWER) {
             let answer = &self.units[next];
             let is_asked = owner.is_none_or(|owner| Some(owner) == answer.person);
-            if is_own || answer.person == unit.person || !is_asked {
+            if is_own || answer.person == unit.person || !is_asked || self.withdrawn[next] {
                 continue;
             }
             if answer.is(Act::Refusal) || answer.has(Cue::No) {

@@ -224,7 +224,10 @@ impl Thread {
             // generation is mine, tilemap in the bin" does not retract what others said about the sound.
             let is_about = is_own || !is_retraction || unit.words.len() < 3;
             let is_near = unit.turn - said.turn <= reach && is_about || unit.shared(said) > 0;
-            !said.words.is_empty() && !said.is_idle() && is_near && (is_retraction || !is_own)
+            // "No, scratch that" after an agreement concerns what was agreed to.
+            let is_agreement = is_retraction && !is_own && said.is_bare_assent();
+            let has_content = !said.words.is_empty() || is_own && said.is(Act::Commitment);
+            has_content && !is_agreement && !said.is_idle() && is_near && (is_retraction || !is_own)
         });
         if let Some(found) = found {
             let is_own = self.units[found].person == self.units[at].person;

@@ -78,6 +78,37 @@ fn a_commitment_has_an_owner_and_a_day() {
 }
 
 #[test]
+fn what_its_author_takes_back_is_neither_a_decision_nor_a_task() {
+    for lines in [
+        &["Let's take the train.", "Agreed.", "No, scratch that."][..],
+        &["Wir nehmen den Zug.", "einverstanden", "Nein, vergiss das."],
+        &["Wir nehmen den Zug.", "einverstanden", "Nee, doch nicht."],
+        &["I'll send the invoice tomorrow.", "Ada: No, scratch that."],
+        &["Ich schicke morgen die Rechnung.", "Ada: Doch nicht, vergiss es."],
+    ] {
+        let outline = outline(lines);
+        assert!(outline.headline.is_empty() && outline.action_items.is_empty(), "{outline:?}");
+    }
+    let outline = outline(&["Can someone book the room?", "I'll do it.", "Bo: No, scratch that."]);
+    assert!(outline.action_items.iter().all(|item| item.owner.is_none()), "{outline:?}");
+}
+
+#[test]
+fn a_task_in_the_words_of_two_people_quotes_each_of_them() {
+    for (lines, text) in [
+        (&["I'll send the invoice tomorrow."][..], "I'll send the invoice tomorrow."),
+        (
+            &["someone has to feed the cat", "I'll take it"],
+            "Ada: “someone has to feed the cat” Bo: “I'll take it”",
+        ),
+    ] {
+        let outline = outline(lines);
+        let texts: Vec<&str> = outline.action_items.iter().map(|item| &*item.text).collect();
+        assert_eq!(texts, [text]);
+    }
+}
+
+#[test]
 fn an_order_to_a_machine_never_becomes_a_result() {
     let outline = outline(&[
         "we open the shop on 2 April, ok?",
