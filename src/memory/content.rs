@@ -14,8 +14,8 @@ use crate::{
     secrets::Keyring,
 };
 
-/// Maximum length of an entry in characters.
-pub(super) const TEXT_CHARS_MAX: usize = 1_000;
+/// Maximum length of an entry in UTF-16 code units.
+pub(super) const TEXT_UNITS_MAX: usize = 1_000;
 /// Maximum length of an indexed word, in bytes.
 const WORD_BYTES_MAX: usize = 64;
 
@@ -40,8 +40,8 @@ impl Content {
         keyring: &Keyring,
     ) -> Result<Self, MemoryError> {
         let text = text.trim();
-        if text.is_empty() || text.chars().count() > TEXT_CHARS_MAX {
-            let rule = format!("a memory must have 1 to {TEXT_CHARS_MAX} characters");
+        if text.is_empty() || text.encode_utf16().count() > TEXT_UNITS_MAX {
+            let rule = format!("a memory must have 1 to {TEXT_UNITS_MAX} characters");
             return Err(MemoryError::Invalid(rule, "text"));
         }
         if looks_like_secret(text) {

@@ -40,6 +40,18 @@ pub struct NewEntry {
     pub client_id: Option<String>,
 }
 
+impl NewEntry {
+    /// Value of the column `key`.
+    fn key(&self, scope: MemoryScope, actor: &Actor<'_>) -> String {
+        let owner = EntryOwner {
+            user: scope.is_personal().then_some(actor.user),
+            agent: self.agent,
+            conversation: self.thread.map(|thread| thread.0),
+        };
+        owner.key(scope, actor.workspace)
+    }
+}
+
 /// Result of a creation: the entry, and whether it is new.
 #[derive(Debug)]
 pub struct Created {
@@ -135,12 +147,7 @@ fn draft_of(
     Ok(Draft {
         id,
         scope,
-        key: EntryOwner {
-            user,
-            agent: new.agent,
-            conversation: new.thread.map(|thread| thread.0),
-        }
-        .key(scope, actor.workspace),
+        key: new.key(scope, actor),
         kind: new.kind,
         content: new.content.clone(),
         agent: new.agent,
@@ -182,9 +189,9 @@ pub async fn create(
         settings::check_thread_on(c, thread).await?;
     }
     let id = MemoryId::new();
-    let claimed =
-        post::claim_client_id(c, actor, new.client_id.as_deref(), "memories", id.0).await?;
-    if let Some(known) = claimed {
+    let place = format!("memories {}", new.key(scope, actor));
+    let client_id = new.client_id.as_deref();
+    if let Some(known) = post::claim_client_id(c, actor, client_id, &place, id.0).await? {
         return Ok(Created {
             entry: find::get_to_change(c, actor, MemoryId(known)).await?,
             is_new: false,

@@ -23,7 +23,7 @@ use crate::{
     ids::{AgentId, MemoryId, WorkspaceId},
     memory::{
         automatic::optional,
-        content::{Content, TEXT_CHARS_MAX},
+        content::{Content, TEXT_UNITS_MAX},
         create::{self, Draft},
         entry::{MemoryKind, MemoryOrigin, MemoryScope, MemoryTrust, Visibility},
         find::EntryOwner,
@@ -144,7 +144,12 @@ fn pieces(content: &str, start: usize, end: usize) -> Vec<(usize, &str)> {
     let (mut pieces, mut from) = (Vec::new(), start);
     while from < end {
         let rest = &content[from..end];
-        let to = match rest.char_indices().nth(TEXT_CHARS_MAX) {
+        let mut units = 0;
+        let beyond = rest.char_indices().find(|(_, c)| {
+            units += c.len_utf16();
+            units > TEXT_UNITS_MAX
+        });
+        let to = match beyond {
             None => rest.len(),
             Some((limit, _)) => {
                 let head = &rest[..limit];
@@ -406,11 +411,18 @@ mod tests {
         assert!(
             found
                 .iter()
-                .all(|text| text.chars().count() <= TEXT_CHARS_MAX)
+                .all(|text| text.encode_utf16().count() <= TEXT_UNITS_MAX)
         );
         assert_eq!(found.join(" "), content.trim());
-        let unbroken = "ü".repeat(2_500);
-        assert_eq!(texts(&unbroken, 0).concat(), unbroken);
+        for unbroken in ["ü".repeat(2_500), "😀".repeat(2_500)] {
+            let found = texts(&unbroken, 0);
+            assert!(
+                found
+                    .iter()
+                    .all(|text| text.encode_utf16().count() <= TEXT_UNITS_MAX)
+            );
+            assert_eq!(found.concat(), unbroken);
+        }
     }
 
     #[test]

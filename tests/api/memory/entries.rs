@@ -46,6 +46,32 @@ async fn an_entry_about_oneself_is_stored_and_shown_to_its_owner_only() {
 }
 
 #[tokio::test]
+async fn the_client_id_of_an_entry_belongs_to_its_owner() {
+    let t = team().await;
+    let one = t.ada.thread(&t.general, "One").await;
+    let two = t.ada.thread(&t.general, "Two").await;
+    let form = |thread: &str| json!({"text": "Deploys happen on Fridays", "kind": "fact", "thread_id": thread, "client_id": "one"});
+    let made = t.ada.post("/v1/memories", form(&one)).await.is(201);
+    let again = t.ada.post("/v1/memories", form(&one)).await.is(200);
+    assert_eq!(id(&again), id(&made));
+    for other in [
+        form(&two),
+        json!({"text": "Deploys happen on Fridays", "kind": "fact", "client_id": "one"}),
+    ] {
+        let reply = t.ada.post("/v1/memories", other).await;
+        assert_eq!(reply.refused(409), "client_id_reused");
+    }
+}
+
+#[tokio::test]
+async fn the_length_of_an_entry_is_counted_in_utf_16_code_units() {
+    let t = team().await;
+    remember(&t.ada, &"😀".repeat(500), json!({})).await;
+    let long = json!({"text": "😀".repeat(501)});
+    assert_eq!(refused(&t.ada, long).await, "422 invalid_value");
+}
+
+#[tokio::test]
 async fn an_equal_text_with_the_same_owner_is_stored_once() {
     // Equal texts are recognized by a hash that uses the server's key.
     let key = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
