@@ -143,7 +143,11 @@ impl Thread {
         let is_final = unit.is(Act::Decision) || unit.is(Act::Assent);
         let is_option =
             self.offers(target) || is_final && repeated == Some(target) && self.is_offered(target);
-        (is_clear && is_option && !self.is_taken_back(at, target)).then_some(target)
+        // "Yes, I will change the config" is a task, and no answer to "what about backups?".
+        let asked = &self.units[target];
+        let is_promise = unit.is(Act::Commitment) && !unit.says_nothing_else();
+        let is_other = is_promise && asked.is(Act::Question) && unit.shared(asked) == 0;
+        (is_clear && is_option && !is_other && !self.is_taken_back(at, target)).then_some(target)
     }
 
     /// Checks whether a sentence by a person has no sign of doubt.
@@ -225,7 +229,9 @@ impl Thread {
             let is_about = later.shared(unit) + later.shared(said) > 0 || is_short;
             let is_objection =
                 later.is(Act::Dissent) && !later.is(Act::Yielding) && !later.is(Act::Question);
-            is_about && !later.is_idle() && (later.is(Act::Retraction) || is_objection)
+            let is_refusal = later.is(Act::Correction) && later.is(Act::Refusal);
+            let is_back = later.is(Act::Retraction) || is_objection || is_refusal;
+            is_about && !later.is_idle() && is_back
         })
     }
 

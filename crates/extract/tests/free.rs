@@ -81,6 +81,7 @@ fn a_commitment_has_an_owner_and_a_day() {
 fn what_its_author_takes_back_is_neither_a_decision_nor_a_task() {
     for lines in [
         &["Let's take the train.", "Agreed.", "No, scratch that."][..],
+        &["I vote we meet on Tuesday.", "Tuesday is fine.", "Bo: no wait, I can't on Tuesday."],
         &["Wir nehmen den Zug.", "einverstanden", "Nein, vergiss das."],
         &["Wir nehmen den Zug.", "einverstanden", "Nee, doch nicht."],
         &["I'll send the invoice tomorrow.", "Ada: No, scratch that."],
@@ -91,6 +92,17 @@ fn what_its_author_takes_back_is_neither_a_decision_nor_a_task() {
     }
     let outline = outline(&["Can someone book the room?", "I'll do it.", "Bo: No, scratch that."]);
     assert!(outline.action_items.iter().all(|item| item.owner.is_none()), "{outline:?}");
+}
+
+#[test]
+fn a_promise_about_something_else_decides_no_question() {
+    let reading = Reading::new(&material(&[
+        "What about backups?",
+        "Yes, I will change the config by Friday.",
+        "Cy: I'm off for today.",
+    ]));
+    assert_eq!(reading.decisions(), []);
+    assert!(reading.tasks().iter().any(|task| task.text.contains("change the config")));
 }
 
 #[test]
