@@ -393,11 +393,13 @@ impl Maker<'_> {
         // Words of several people are quotations.
         let author = |at: usize| self.unit(at).person;
         let is_of_one = parts.windows(2).all(|two| author(two[0].0) == author(two[1].0));
+        let mut sources = task.sources.clone();
+        parts.iter().for_each(|(at, _)| add(&mut sources, self.unit(*at).line));
+        sources.sort_unstable();
         let parts = parts.into_iter();
         let texts =
             parts.map(|(at, text)| if is_of_one { text } else { self.attributed(at, text) });
         let text = texts.collect::<Vec<_>>().join(" ");
-        let sources = task.sources.clone();
         Item { text, owner: task.owner.map(Owner::Person), due: task.due, sources }
     }
 

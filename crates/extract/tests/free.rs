@@ -118,6 +118,11 @@ fn a_task_in_the_words_of_two_people_quotes_each_of_them() {
         let texts: Vec<&str> = outline.action_items.iter().map(|item| &*item.text).collect();
         assert_eq!(texts, [text]);
     }
+    // Each quoted message is a source.
+    let lines = ["The printers in Basel need the date.", "Who tells them?", "I will, tomorrow."];
+    let outline = outline(&lines);
+    let sources: Vec<&[usize]> = outline.action_items.iter().map(|item| &*item.sources).collect();
+    assert_eq!(sources, [&[0, 1, 2][..]], "{outline:?}");
 }
 
 #[test]
