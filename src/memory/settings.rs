@@ -225,14 +225,20 @@ pub(super) async fn check_on(
     scope: MemoryScope,
 ) -> Result<(), MemoryError> {
     let switches = Switches::find(c, actor.workspace, actor.user).await?;
+    let Some(by) = switches.stopped_by(scope) else {
+        return Ok(());
+    };
     let feature = match scope {
+        // The switch for all scopes.
+        _ if by == SwitchLevel::Workspace && !switches.policy.enabled => "memory",
         MemoryScope::Conversation | MemoryScope::Agent => "memory",
         MemoryScope::User => "memory about you",
+        // The person's switch for all agents.
+        MemoryScope::Persona if by == SwitchLevel::Person && !switches.own.enabled => {
+            "memory about you"
+        }
         MemoryScope::Persona => "memory of individual agents about you",
         MemoryScope::Organization => "memory of the workspace",
     };
-    match switches.stopped_by(scope) {
-        Some(by) => Err(MemoryError::Off(Stopped { feature, by })),
-        None => Ok(()),
-    }
+    Err(MemoryError::Off(Stopped { feature, by }))
 }

@@ -188,12 +188,23 @@ async fn a_refusal_names_the_first_switch_and_who_can_turn_it_on() {
     t.ada.patch("/v1/memory-settings", own).await.is(200);
     let person = "you have turned memory about you off: turn it on in Settings first";
     assert_eq!(text_of(json!({})).await, person);
+    let agent = id(&t.ada.agent("vibe").await);
+    let with_agent = json!({"scope": "persona", "agent_id": agent});
+    assert_eq!(text_of(with_agent).await, person);
     // The workspace's switch comes before the person's.
     let off = json!({"memory": {"user": false}});
     t.ada.patch(&policy, off).await.is(200);
     let workspace =
         "the workspace has turned memory about you off: an admin can turn it on in Settings";
     assert_eq!(text_of(json!({})).await, workspace);
+    let off = json!({"memory": {"enabled": false}});
+    t.ada.patch(&policy, off).await.is(200);
+    assert_eq!(
+        text_of(json!({})).await,
+        "the workspace has turned memory off: an admin can turn it on in Settings"
+    );
+    let on = json!({"memory": {"enabled": true}});
+    t.ada.patch(&policy, on).await.is(200);
     let off = json!({"memory": "off"});
     t.ada
         .patch(&format!("/v1/threads/{thread}"), off)
