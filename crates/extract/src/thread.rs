@@ -85,11 +85,24 @@ impl Thread {
             Role::Decision => self.accepted[at] && !self.rejected[at],
             Role::Action => {
                 let before = self.line_of(at).start..at;
-                self.units[at].is(Act::Commitment) && { before }.any(|at| self.adopts[at].is_some())
+                self.units[at].is(Act::Commitment)
+                    && ({ before }.any(|at| self.adopts[at].is_some()) || self.accepts_task(at))
             }
             Role::Question | Role::Dissent => false,
         };
         self.chances[at][role as usize] > if is_clear { role.clear_min() } else { 0.0 }
+    }
+
+    /// Checks whether a sentence says nothing but "will do" or "me" after a request or a need of another person.
+    fn accepts_task(&self, at: usize) -> bool {
+        let unit = &self.units[at];
+        let asks = |said: &Unit| said.is(Act::Request) || said.is(Act::Need);
+        unit.has(Cue::Bare)
+            && unit.words.is_empty()
+            && self.earlier(at, 1).any(|before| {
+                let said = &self.units[before];
+                said.person != unit.person && asks(said)
+            })
     }
 
     // Lines
