@@ -115,7 +115,8 @@ pub(super) async fn list_muted(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<Th
 /// Sets the caller's follow level in a conversation.
 ///
 /// # Errors
-/// `ThreadNotFound`, `ForkNotFound`, `NotJoined`, `TooManyFollowers`, or any error from `Actor::require`.
+/// `ThreadNotFound`, `ForkNotFound` also for people who have not joined the channel, `NotJoined`, `TooManyFollowers`, or any error from
+/// `Actor::require`.
 pub async fn set(
     c: &mut Conn,
     caller: &Caller,
@@ -132,7 +133,10 @@ pub async fn set(
     })?;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     if !access.channel_access.joined {
-        return Err(ChatError::NotJoined);
+        return Err(match conversation {
+            Conversation::Thread(_) => ChatError::NotJoined,
+            Conversation::Fork(_) => ChatError::ForkNotFound,
+        });
     }
     let id = conversation.id();
     if level == FollowLevel::All {

@@ -303,7 +303,8 @@ pub struct ForkReadMark {
 /// Moves a person's read marker in a fork forward or back, but not past the newest event.
 ///
 /// # Errors
-/// `ForkNotFound`, `Invalid` for a number lower than that of any message, or any error from `reading`.
+/// `ForkNotFound` also for people who have not joined the channel, `Invalid` for a number lower than that of any message, or any error
+/// from `reading`.
 pub async fn mark_fork(
     c: &mut Conn,
     caller: &Caller,
@@ -312,6 +313,9 @@ pub async fn mark_fork(
 ) -> Result<(ForkReadMark, WorkspaceId), ChatError> {
     check_seq(seq)?;
     let access = access::fork(c, caller, fork).await?.reading()?;
+    if !access.channel_access.joined {
+        return Err(ChatError::ForkNotFound);
+    }
     let workspace = access.channel_access.actor.workspace;
     let seq = store_mark(c, &access, fork.0, seq).await?;
     let marks = of_forks(c, caller.user, &[fork]).await?;

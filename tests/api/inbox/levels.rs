@@ -139,6 +139,37 @@ async fn nobody_marks_or_follows_a_fork_that_they_cannot_read() {
 }
 
 #[tokio::test]
+async fn people_who_have_not_joined_a_public_channel_have_no_levels_and_markers_there() {
+    let t = team().await;
+    let channel = id(&t
+        .ada
+        .post("/v1/channels", json!({"name": "ops"}))
+        .await
+        .is(201));
+    let started = t.ada.start(&channel, "Friday or Monday?").await;
+    let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
+    let fork = t
+        .ada
+        .start_fork(&thread, &root, json!({"agent_id": null}))
+        .await;
+    let fork = format!("/v1/forks/{}", id(&fork));
+    let follow = format!("{fork}/follow");
+    let read = format!("{fork}/read");
+    t.bo.get(&fork).await.ok();
+    let followed = t.bo.put(&follow, json!({})).await;
+    assert_eq!(followed.refused(404), "fork_not_found");
+    assert_eq!(t.bo.delete(&follow).await.refused(404), "fork_not_found");
+    let mark = t.bo.put(&read, json!({"seq": 1})).await;
+    assert_eq!(mark.refused(404), "fork_not_found");
+    let level = format!("/v1/channels/{channel}/level");
+    let leveled = t.bo.put(&level, json!({"level": "all"})).await;
+    assert_eq!(leveled.refused(404), "channel_not_found");
+    t.bo.act(&format!("/v1/channels/{channel}/join")).await.ok();
+    t.bo.put(&follow, json!({})).await.ok();
+    t.bo.put(&read, json!({"seq": 1})).await.ok();
+}
+
+#[tokio::test]
 async fn the_level_all_of_a_channel_shows_each_new_thread() {
     let t = team().await;
     let general = t.bo.get(&format!("/v1/channels/{}", t.general)).await.ok();

@@ -36,6 +36,12 @@ test('messages that have been on screen are read, and its own marker loads nothi
   await vi.advanceTimersByTimeAsync(10);
   expect(scene.backend.calls).toEqual([]);
 });
+test('people who have not joined the channel have no marker', async () => {
+  scene.ws.channels.leave('chan_1');
+  await state().reading.seen([6, 8]);
+  expect(puts()).toBe(0);
+  expect(state().reading.done).toBe(true);
+});
 test('a marker or a level of another window is applied, and the count is loaded again', async () => {
   scene.backend.calls = [];
   scene.ws.onFrame({ type: 'fork_read.updated', fork_id: 'fork_1', seq: 8 });

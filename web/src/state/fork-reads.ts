@@ -1,10 +1,12 @@
 import type { Api } from '../api/api';
 import type { Follow } from '../api/types';
+import type { Channels } from './channels.svelte';
 import type { Forks } from './forks.svelte';
 import type { Reading, UnreadCounts } from './reading.svelte';
 
 interface ForkReadsDeps {
   readonly api: Api;
+  readonly channels: Channels;
   readonly forks: Forks;
 }
 
@@ -19,11 +21,12 @@ export class ForkReads {
     this.#deps = deps;
     this.#reading = reading;
   }
-  /** Moves the read marker. Returns null if the server cannot be reached. */
+  /** Moves the read marker, which only members of the channel have. Returns null if the server cannot be reached. */
   async mark(fork: string, seq: number): Promise<UnreadCounts | null> {
-    const { api, forks } = this.#deps;
+    const { api, channels, forks } = this.#deps;
+    const { channel_id, message_count: before } = forks.get(fork) ?? {};
+    if (channel_id && !channels.follows(channel_id)) return { unread_count: 0, mention_count: 0 };
     this.#mine.set(fork, seq);
-    const before = forks.get(fork)?.message_count;
     try {
       const { unread_count } = await api.markForkRead(fork, seq);
       forks.patch(fork, { read_seq: seq, unread_count });
