@@ -126,20 +126,31 @@ pub async fn delete_of_message(c: &mut Conn, message: MessageId) -> Result<(), D
     Ok(())
 }
 
-/// Deletes a person's items about a message with this reason, because an edit removed the cause.
-pub async fn delete_cause(
+/// Deletes a person's item about an object, because its cause is gone, and announces it as done. Does nothing if there is none.
+pub async fn delete_own(
     c: &mut Conn,
-    recipient: Uuid,
+    workspace: WorkspaceId,
+    user: UserId,
     reason: InboxReason,
-    message: MessageId,
+    subject: Uuid,
 ) -> Result<(), DbError> {
-    c.q("delete from inbox_items where recipient_id = $1 and reason = $2 and subject_id = $3")
-        .bind(recipient)
+    let item: Option<(InboxItemId,)> = c
+        .q("delete from inbox_items where recipient_id = $1 and reason = $2 and subject_id = $3 returning id")
+        .bind(user)
         .bind(reason)
-        .bind(message)
-        .run()
+        .bind(subject)
+        .opt()
         .await?;
-    Ok(())
+    let Some((id,)) = item else {
+        return Ok(());
+    };
+    let seq = log::reserve(c, workspace, 1).await?;
+    let change = ItemStateChange {
+        id,
+        state: InboxState::Done,
+        until: None,
+    };
+    announce(c, workspace, user, seq, &[change]).await
 }
 
 /// Deletes the items of a person who left a channel.

@@ -126,7 +126,8 @@ pub(in crate::chat) async fn update_mentions(
 ) -> Result<(), DbError> {
     let named = people_in(before);
     for user in named.iter().filter(|user| !to.people.contains(user)) {
-        close::delete_cause(c, user.0, InboxReason::Mention, message.id).await?;
+        let (workspace, subject) = (message.workspace_id, message.id.0);
+        close::delete_own(c, workspace, *user, InboxReason::Mention, subject).await?;
     }
     let (changed_seq, _) = log::head(c, message.workspace_id).await?;
     let item = NewItem {

@@ -15,7 +15,7 @@ use crate::{
     chat::{ChatError, access, rows::message::get_message},
     db::{Conn, DbError, now},
     ids::{InboxItemId, MessageId, UserId},
-    inbox::{InboxReason, InboxState, InboxSubjectKind, ItemStateChange, event::announce},
+    inbox::{InboxReason, InboxState, InboxSubjectKind, ItemStateChange, close, event::announce},
     realtime::log,
     time::Timestamp,
 };
@@ -287,20 +287,6 @@ pub async fn unsave(c: &mut Conn, caller: &Caller, id: MessageId) -> Result<(), 
     let actor = &access.channel_access.actor;
     check_rights(actor)?;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
-    let Some(item) = find_saved(c, actor.user, id).await? else {
-        return Ok(());
-    };
-    c.q("delete from inbox_items where recipient_id = $1 and id = $2")
-        .bind(actor.user)
-        .bind(item.0)
-        .run()
-        .await?;
-    let seq = log::reserve(c, actor.workspace, 1).await?;
-    let change = ItemStateChange {
-        id: item,
-        state: InboxState::Done,
-        until: None,
-    };
-    announce(c, actor.workspace, actor.user, seq, &[change]).await?;
-    Ok(())
+    let (workspace, user) = (actor.workspace, actor.user);
+    Ok(close::delete_own(c, workspace, user, InboxReason::Saved, id.0).await?)
 }

@@ -103,6 +103,22 @@ async fn a_mention_makes_an_item_that_stays_open_until_it_is_done() {
 }
 
 #[tokio::test]
+async fn a_mention_that_an_edit_removes_is_announced_as_done() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Launch").await;
+    let said = t.ada.say(&thread, "@bo can you check this?").await;
+    let item = id(&only_item(&t.bo).await);
+    let mut socket = t.bo.socket().await;
+    let message = format!("/v1/messages/{}", text(&said, "/message/id"));
+    let edited = json!({"content": "I checked this."});
+    t.ada.patch(&message, edited).await.is(200);
+    let updated = socket.of("inbox.updated").await;
+    let done = json!([{"id": item, "state": "done", "until": null}]);
+    assert_eq!(updated["data"]["items"], done);
+    assert_eq!(inbox(&t.bo, "").await, ["reply open I checked this."]);
+}
+
+#[tokio::test]
 async fn a_message_makes_one_item_for_each_person_by_the_first_reason() {
     let t = team().await;
     let cem = t.app.join(&t.ada, "Cem", "member").await;

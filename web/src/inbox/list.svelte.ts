@@ -317,6 +317,12 @@ export class InboxList implements InboxReader {
         }
         return;
       }
+      case 'message.updated': {
+        const { id, edited_at } = e.data.message;
+        // An edit changes the text of a row, and can remove the mention that the row is about.
+        if (edited_at && [...this.items.values()].some((i) => i.message_id === id)) void this.load();
+        return;
+      }
       case 'message.deleted': {
         const { id } = e.data.message;
         const about = [...this.items.values()].filter((i) => i.message_id === id);

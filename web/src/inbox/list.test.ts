@@ -120,6 +120,15 @@ test('a deleted message takes its items along', async () => {
   });
   await vi.waitFor(() => expect(shown()).toEqual(['inbox_3+inbox_2', 'inbox_1']));
 });
+test('an edited message has its new text, and loses its row with its mention', async () => {
+  const edited = message({ id: 'msg_4', edited_at: '2026-01-05T09:00:00.000Z' });
+  server.items.set('inbox_4', { ...server.items.get('inbox_4')!, text: 'New text' });
+  scene.event('message.updated', { message: edited });
+  await vi.waitFor(() => expect(list.items.get('inbox_4')?.text).toBe('New text'));
+  server.items.delete('inbox_4');
+  scene.event('message.updated', { message: edited });
+  await vi.waitFor(() => expect(shown()).toEqual(['inbox_3+inbox_2', 'inbox_1']));
+});
 test('a reply that is not open is not shown as done, unless it was open here', () => {
   const reply = { reason: 'reply', state: 'done' } as const;
   list.changed({ data: [inboxItem({ seq: 101, ...reply })], open: 5, seq: 101, resync: false });
