@@ -332,7 +332,7 @@ test('while another user is signed in, a window sends nothing of its own', async
   ws.reconnect();
   await vi.waitFor(() => expect(backend.calls).toContain('POST /v1/channels/chan_1/threads'));
 });
-test('a thread started with "Stay here" opens at the first reply', async () => {
+test('a started thread that is opened later opens at the first reply', async () => {
   ws.outgoing.send({ channel_id: 'chan_1', thread_id: null, direct: false }, 'Hi');
   ws.reconnect();
   await vi.waitFor(() => expect(ws.thread('thread_new').status).toBe('ready'));

@@ -188,7 +188,7 @@ const fillChannel = (members: number) => {
 };
 test.each([
   [true, 'Notify'],
-  [false, 'Send without notifying'],
+  [false, 'Send without'],
 ])(
   'a mention of a channel with 241 members is a question first; %j is the answer of “%s”',
   async (answer) => {
