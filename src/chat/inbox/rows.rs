@@ -56,7 +56,8 @@ macro_rules! item_columns {
     };
 }
 
-/// Items of the person `$1` in the workspace `$2`. Only admins see notices about what they manage, and guests see none.
+/// Items of the person `$1` in the workspace `$2`. Only admins see notices about what they manage, and guests see none. Someone who is
+/// no longer an admin sees the approvals of others only if they can still decide them.
 macro_rules! own_sql {
     ($tail:literal) => {
         concat!(
@@ -68,7 +69,10 @@ macro_rules! own_sql {
             is_in_visible_channel!("i.channel_id", "$1"),
             ") and (i.reason <> 'notice' or exists (select 1 from members ma where ma.workspace_id = $2 and ma.user_id = $1 \
                and (ma.role = 'admin' or ma.role <> 'guest' and i.subject_type not in ('tool', 'budget', 'workflow', 'schedule', 'member', 'server', \
-                 'role', 'identity', 'identity_provider')))) ",
+                 'role', 'identity', 'identity_provider')))) \
+             and (i.reason <> 'approval' or exists (select 1 from members ma where ma.workspace_id = $2 and ma.user_id = $1 and ma.role = 'admin') \
+               or exists (select 1 from actions a join tasks t on t.id = a.task_id where a.id = i.subject_id and t.requested_by = $1) \
+               or exists (select 1 from action_needs n where n.action_id = i.subject_id and (n.who = 'any_member' or n.user_id = $1))) ",
             $tail
         )
     };

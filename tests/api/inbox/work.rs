@@ -12,7 +12,8 @@ use crate::{
     runs::{flow, reaches, start},
     schedules::{created, due, in_channel, paused, run},
     support::{
-        Answer, Person, Team, TestProcess, at_points, drafting, id, list, sign_up, team, text,
+        Answer, Person, Team, TestProcess, at_points, drafting, id, list, number, sign_up, team,
+        text,
     },
     tools_loop::reader,
 };
@@ -417,6 +418,22 @@ async fn an_approval_closes_for_a_person_once_their_needs_are_filled() {
     assert!(has(&t.ada, "approval").await);
     decide(&t.ada, &action, "approve").await;
     assert!(!has(&t.ada, "approval").await);
+}
+
+#[tokio::test]
+async fn an_approval_is_no_item_of_someone_who_is_no_longer_an_admin() {
+    let t = team().await;
+    let cat = t.app.join(&t.ada, "Cat", "admin").await;
+    asking(&t, json!({"trust": {"escalate": ["search"]}}), json!({})).await;
+    assert!(has(&t.ada, "approval").await && has(&cat, "approval").await);
+    for (role, is_decider) in [("member", false), ("admin", true)] {
+        let path = format!("/v1/members/{}", cat.id);
+        t.ada.patch(&path, json!({"role": role})).await.is(200);
+        assert_eq!(has(&cat, "approval").await, is_decider, "{role}");
+        let page = cat.get("/v1/inbox").await.ok();
+        assert_eq!(number(&page, "/open"), i64::from(is_decider), "{role}");
+        assert!(has(&t.bo, "approval").await && has(&t.ada, "approval").await);
+    }
 }
 
 #[tokio::test]
