@@ -175,10 +175,23 @@ pub(super) async fn list(
         "where i.state = $3 and (i.seq < $4 or (i.seq = $4 and i.id < $5)) and ($6 is null or i.reason = $6) \
          and ($7 is null or i.channel_id = $7) order by i.seq desc, i.id desc limit $8"
     );
-    // A reply that is left out counts as done, but is no item.
-    let reply = (filter.state != InboxState::Done).then_some(reply);
+    // A reply that was read, or is left out, counts as done, but only one that the person marked as done is listed: up to its message,
+    // which no other item is about.
+    let done_reply = reply_sql!(
+        "",
+        "and f.level = 'all' and f.done_seq > 0",
+        "where i.state = $3 and i.seq = i.done_seq \
+         and not exists (select 1 from inbox_items o where o.recipient_id = $1 and o.message_id = i.message_id) \
+         and (i.seq < $4 or (i.seq = $4 and i.id < $5)) and ($6 is null or i.reason = $6) \
+         and ($7 is null or i.channel_id = $7) order by i.seq desc, i.id desc limit $8"
+    );
+    let reply = if filter.state == InboxState::Done {
+        done_reply
+    } else {
+        reply
+    };
     let mut rows = Vec::new();
-    for sql in [own, channel].into_iter().chain(reply) {
+    for sql in [own, channel, reply] {
         let found: Vec<Row> = c
             .q(sql)
             .bind(reader.user)

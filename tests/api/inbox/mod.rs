@@ -286,6 +286,24 @@ async fn a_follower_has_one_item_for_the_unread_messages_of_a_conversation() {
 }
 
 #[tokio::test]
+async fn a_reply_that_was_marked_as_done_is_listed_until_the_next_message() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Launch").await;
+    t.bo.say(&thread, "Friday").await;
+    let reply = id(&only_item(&t.ada).await);
+    assert_eq!(inbox(&t.ada, "?state=done").await, Vec::<String>::new());
+    set_state(&t.ada, &[&reply], "done").await;
+    assert_eq!(inbox(&t.ada, "?state=done").await, ["reply done Friday"]);
+    set_state(&t.ada, &[&reply], "open").await;
+    assert_eq!(inbox(&t.ada, "").await, ["reply open Friday"]);
+    set_state(&t.ada, &[&reply], "done").await;
+    t.bo.say(&thread, "Or Monday").await;
+    assert_eq!(inbox(&t.ada, "").await, ["reply open Or Monday"]);
+    read(&t.ada, &thread).await;
+    assert_eq!(inbox(&t.ada, "?state=done").await, Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn a_reply_is_left_out_while_another_item_of_its_conversation_is_open() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Launch").await;
