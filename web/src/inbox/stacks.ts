@@ -51,7 +51,7 @@ export function stacked(items: readonly InboxItem[]): Stack[] {
 export function actOf({ reason, subject_id }: InboxItem): string | null {
   if (reason === 'resolve') return 'Resolve';
   if (reason === 'draft') return 'Review the draft';
-  if (reason === 'failed' && /^(?:sched|flow)_/.test(subject_id ?? '')) return 'Resume';
+  if (reason === 'failed' && /^(?:sched|run)_/.test(subject_id ?? '')) return 'Resume';
   return reason === 'notice' ? 'Review' : null;
 }
 

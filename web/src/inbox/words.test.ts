@@ -34,6 +34,7 @@ test('the name of a row has everything that it shows', () => {
 });
 test('acts of the user', () => {
   expect(actOf(inboxItem({ reason: 'failed', subject_id: 'sched_1' }))).toBe('Resume');
+  expect(actOf(inboxItem({ reason: 'failed', subject_id: 'run_1' }))).toBe('Resume');
   expect(actOf(inboxItem({ reason: 'failed', subject_id: 'msg_1' }))).toBeNull();
   expect(actOf(inboxItem({ reason: 'draft' }))).toBe('Review the draft');
 });
