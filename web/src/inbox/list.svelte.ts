@@ -331,6 +331,9 @@ export class InboxList implements InboxReader {
         if (about.some((i) => i.reason === 'reply')) void this.load();
         return;
       }
+      case 'thread.deleted':
+        for (const i of this.items.values()) if (i.thread_id === e.data.thread_id) this.#drop(i);
+        return;
       case 'channel.member_removed':
         if (e.data.user_id !== this.#ws.myId) return;
         for (const i of this.items.values()) if (i.channel_id === e.data.channel.id) this.#drop(i);

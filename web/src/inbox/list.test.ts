@@ -120,6 +120,10 @@ test('a deleted message takes its items along', async () => {
   });
   await vi.waitFor(() => expect(shown()).toEqual(['inbox_3+inbox_2', 'inbox_1']));
 });
+test('a deleted chat has no rows', () => {
+  scene.event('thread.deleted', { thread_id: 'thread_9', channel_id: 'chan_1' });
+  expect(shown()).toEqual(['inbox_4', 'inbox_1']);
+});
 test('an edited message has its new text, and loses its row with its mention', async () => {
   const edited = message({ id: 'msg_4', edited_at: '2026-01-05T09:00:00.000Z' });
   server.items.set('inbox_4', { ...server.items.get('inbox_4')!, text: 'New text' });
