@@ -199,6 +199,7 @@ impl Scratch {
             .env("OPENVIBE_DATA_DIR", data)
             .env("OPENVIBE_DATABASE_URL", &self.url)
             .env("OPENVIBE_LOG", "warn")
+            .env("OPENVIBE_EXAMPLE", "off")
             .env("OPENVIBE_RATE_LIMITS", "off");
         for (name, value) in settings {
             command.env(format!("OPENVIBE_{name}"), value);

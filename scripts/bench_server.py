@@ -76,7 +76,7 @@ def post(person, channel, thread, text):
 @contextlib.contextmanager
 def running(binary, data, **settings):
     """Runs the server on a data directory."""
-    settings = {"OPENVIBE_DATA_DIR": str(data), "OPENVIBE_LISTEN": HOST, "OPENVIBE_RATE_LIMITS": "off", **settings}
+    settings = {"OPENVIBE_DATA_DIR": str(data), "OPENVIBE_LISTEN": HOST, "OPENVIBE_RATE_LIMITS": "off", "OPENVIBE_EXAMPLE": "off", **settings}
     server = subprocess.Popen([binary], env={**os.environ, **settings}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(100):

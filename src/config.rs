@@ -305,6 +305,8 @@ pub struct Config {
     pub rates_stopped: bool,
     /// True if agents can have memory.
     pub memory: bool,
+    /// True if a new workspace gets an example thread.
+    pub example: bool,
     /// Maximum number of open HTTP connections in this process.
     pub connections_max: usize,
     /// Maximum number of open sockets in this process.
@@ -447,6 +449,7 @@ const NAMES: &[&str] = &[
     "SIGNUP",
     "RATE_LIMITS",
     "MEMORY",
+    "EXAMPLE",
     "CONNECTIONS_MAX",
     "SOCKETS_MAX",
     "SOCKETS_PER_USER",
@@ -994,6 +997,7 @@ impl Config {
             #[cfg(test_hooks)]
             rates_stopped: s.text("RATES_STOPPED").is_some(),
             memory: s.is_on("MEMORY")?,
+            example: s.is_on("EXAMPLE")?,
             connections_max: s.number("CONNECTIONS_MAX", 10_000, LIMIT_MAX)?,
             sockets_max: s.number("SOCKETS_MAX", 20_000, LIMIT_MAX)?,
             sockets_per_user: s.number("SOCKETS_PER_USER", 200, LIMIT_MAX)?,

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     cursor::PageRange,
-    db::{Conn, dialect, now},
+    db::{Conn, DbError, dialect, now},
     ids::{BEFORE_ALL_SEQS, UserId, WorkspaceId},
     time::Timestamp,
 };
@@ -98,6 +98,26 @@ pub async fn insert_placeholder(
         .bind(handle)
         .bind(now())
         .bind(MemberStatus::Placeholder)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Inserts an author of the example, who has neither a membership nor a handle, unless the author is there. All workspaces share them.
+///
+/// # Errors
+/// Only database errors.
+pub async fn insert_example_author(c: &mut Conn, id: UserId, name: &str) -> Result<(), DbError> {
+    let skeletons = Skeletons::of(name);
+    // Neither the address nor the hash can be entered or verified.
+    c.q("insert into users (id, email, name, avatar_url, password_hash, created_at, name_skeleton, name_folded, kind) \
+         values ($1, $2, $3, null, '', $4, $5, $6, 'example') on conflict do nothing")
+        .bind(id)
+        .bind(id.to_string())
+        .bind(name.to_owned())
+        .bind(now())
+        .bind(skeletons.exact)
+        .bind(skeletons.folded)
         .run()
         .await?;
     Ok(())

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::{ChatError, access};
 use crate::{
     auth::{Actor, Caller, Scope},
-    db::{Conn, DbError, dialect::hexadecimal_ids, now},
+    db::{Conn, DbError, dialect::hexadecimal_ids, is_example, now},
     ids::{ChannelId, ThreadId, UserId, WorkspaceId},
     inbox::Place,
     realtime::hub::Conversation,
@@ -174,7 +174,8 @@ pub async fn set(
     Ok((set, actor.workspace))
 }
 
-/// Sets a channel member's level to `all`, unless they already have a level or the conversation has the maximum number of followers.
+/// Sets a channel member's level to `all`, unless they already have a level, the conversation has the maximum number of followers, or it is an
+/// example, which makes no items.
 /// `done_seq` is the number of the person's own message with which they begin to follow it, or 0.
 pub(crate) async fn follow_as_member(
     c: &mut Conn,
@@ -183,14 +184,15 @@ pub(crate) async fn follow_as_member(
     cause: FollowCause,
     done_seq: i64,
 ) -> Result<(), DbError> {
-    c.q(
+    c.q(concat!(
         "insert into follows (conversation_id, thread_id, user_id, channel_id, level, cause, done_seq, created_at) \
          select $1, t.id, cm.user_id, cm.channel_id, 'all', $5, $6, $7 from channel_members cm \
          join threads t on t.id = $2 where cm.channel_id = $3 and cm.user_id = $4 \
          and not exists (select 1 from follows f where f.conversation_id = $1 and f.user_id = $4) \
-         and (select count(*) from follows f where f.conversation_id = $1 and f.level = 'all') < $8 \
-         on conflict (conversation_id, user_id) do nothing",
-    )
+         and (select count(*) from follows f where f.conversation_id = $1 and f.level = 'all') < $8 and not ",
+        is_example!("t.id"),
+        " on conflict (conversation_id, user_id) do nothing"
+    ))
     .bind(place.conversation())
     .bind(place.thread)
     .bind(place.channel)

@@ -54,7 +54,8 @@ pub enum ImportedPlace {
 pub struct ImportedMessage {
     /// ID made from the source's key, so that a repeated import finds the message.
     pub id: MessageId,
-    pub import: ImportId,
+    /// `None` for the example of a new workspace.
+    pub import: Option<ImportId>,
     pub format: Option<ImportFormat>,
     pub channel: ChannelId,
     pub thread: ThreadId,
@@ -184,8 +185,9 @@ pub async fn insert_imported(
     let bytes = quota::message_bytes(&new.content, &new.plain);
     quota::count_message_within_limit(c, workspace, bytes).await?;
     let metadata = MessageMetadata {
-        import_id: Some(new.import),
+        import_id: new.import,
         imported_from: new.format,
+        example: new.import.is_none(),
         shown_as: new.shown_as.clone(),
         ..MessageMetadata::default()
     };
@@ -234,7 +236,7 @@ async fn insert_thread(
     new: &ImportedMessage,
 ) -> Result<(), DbError> {
     c.q("insert into threads (id, workspace_id, channel_id, root_message_id, title, status, reply_count, participants, last_seq, \
-         last_activity_at, memory, created_by, created_at) values ($1, $2, $3, $4, $9, 'open', -1, $5, $6, $7, 'on', $8, $7) \
+         last_activity_at, memory, created_by, created_at) values ($1, $2, $3, $4, $9, 'open', -1, $5, $6, $7, $10, $8, $7) \
          on conflict (id) do nothing")
         .bind(new.thread)
         .bind(workspace)
@@ -245,6 +247,11 @@ async fn insert_thread(
         .bind(new.created_at)
         .bind(UserId(new.author))
         .bind(new.title.clone())
+        // Nothing of an example is remembered.
+        .bind(match new.import {
+            Some(_) => thread::ThreadMemory::On,
+            None => thread::ThreadMemory::Off,
+        })
         .run()
         .await?;
     Ok(())
@@ -325,7 +332,7 @@ async fn update(
         return Ok(());
     }
     let metadata = MessageMetadata {
-        updated_by_import_id: Some(new.import),
+        updated_by_import_id: new.import,
         ..stored.metadata.clone()
     };
     c.q("update messages set content = $2, content_plain = $3, mentions = $4, edited_at = $5, metadata = $6, author_type = $7, author_id = $8 \

@@ -21,7 +21,7 @@ use crate::{
     auth::Caller,
     chat::event::ThreadEvent,
     cursor,
-    db::{Conn, Json, now},
+    db::{self, Conn, DbError, Json, now},
     ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, EventType, NewEvent, hub::Conversation, log},
     tasks::{Task, queue},
@@ -328,6 +328,17 @@ pub async fn open_mine(
         first_unread_id,
         variants: variants::list(c, first).await?,
     })
+}
+
+/// Checks whether a thread is the example of a new workspace.
+///
+/// # Errors
+/// Only database errors.
+pub async fn is_example(c: &mut Conn, id: ThreadId) -> Result<bool, DbError> {
+    c.q(concat!("select ", db::is_example!("$1")))
+        .bind(id)
+        .value()
+        .await
 }
 
 /// Removes a person from a thread: deletes them from the participants and, if they created the thread, deletes its title and makes

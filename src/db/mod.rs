@@ -54,7 +54,7 @@ pub use pending::EventRow;
 use sessions::{Faults, Purpose, READ_WAIT, ReaderPool, Server};
 use sqlite::{SqliteLane, SqlitePool};
 pub(crate) use visibility::{
-    has_guests, is_in_visible_channel, is_readable_skill, is_readable_store, is_reader,
+    has_guests, is_example, is_in_visible_channel, is_readable_skill, is_readable_store, is_reader,
     is_shared_channel, is_trusted_file, is_usable_skill, is_visible_channel, is_visible_from,
     is_visible_person, is_visible_to_guests_of,
 };

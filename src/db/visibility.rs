@@ -1,4 +1,4 @@
-//! SQL conditions under which a user can read a channel, used by every statement that checks this.
+//! SQL conditions that many statements check, mainly those under which a user can read something.
 
 /// Condition for rows of `channels` (with this alias) that the user can read: public ones, except for guests, and joined ones.
 macro_rules! is_visible_channel {
@@ -210,3 +210,15 @@ macro_rules! is_trusted_file {
     };
 }
 pub(crate) use is_trusted_file;
+
+/// Condition for the ID of a thread that is the example of a new workspace: its author is not a member of any workspace.
+macro_rules! is_example {
+    ($thread:literal) => {
+        concat!(
+            "exists (select 1 from threads et join users eu on eu.id = et.created_by and eu.kind = 'example' where et.id = ",
+            $thread,
+            ")"
+        )
+    };
+}
+pub(crate) use is_example;

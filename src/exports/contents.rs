@@ -7,7 +7,12 @@ use super::{
     page::{Content, FilePage, Page, Position},
     view::{FileBytes, View, is_exported},
 };
-use crate::{db::Conn, files::clean_name, ids::FileId, storage::Blob};
+use crate::{
+    db::{Conn, is_example},
+    files::clean_name,
+    ids::FileId,
+    storage::Blob,
+};
 
 /// Parts of an archive, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +97,8 @@ pub(super) async fn next_file(
          join messages m on m.id = f.message_id join channels ch on ch.id = m.channel_id \
          where f.workspace_id = $1 and f.id > $2 and m.deleted_at is null and ",
         is_exported!("ch"),
+        " and not ",
+        is_example!("m.thread_id"),
         " order by f.id limit $3"
     );
     if view.files == FileBytes::LeftOut {

@@ -13,7 +13,7 @@ use crate::{
     agents::{AgentError, transfer},
     auth::{Actor, Role, members::MemberStatus},
     chat::{channels::ChannelKind, custom_emoji::EMOJI_MAX},
-    db::{Conn, Json, is_in_visible_channel},
+    db::{Conn, Json, is_example, is_in_visible_channel},
     ids::{
         ActionItemId, AgentId, BotId, ChannelId, FileId, ForkId, HookId, MemoryId, MessageId,
         ResolutionId, ScheduleId, ThreadId, UserId, WorkflowId,
@@ -162,6 +162,8 @@ const THREADS: &str = concat!(
      join channels ch on ch.id = t.channel_id left join bindings b on b.conversation_id = t.id and b.is_bound \
      where t.workspace_id = $1 and t.id > $2 and ",
     is_exported!("ch"),
+    " and not ",
+    is_example!("t.id"),
     " order by t.id limit $3"
 );
 
@@ -187,6 +189,8 @@ const FORKS: &str = concat!(
      f.created_at, f.resolved_at, f.resolution_id from forks f join channels ch on ch.id = f.channel_id \
      left join bindings b on b.conversation_id = f.id and b.is_bound where f.workspace_id = $1 and f.id > $2 and ",
     is_exported!("ch"),
+    " and not ",
+    is_example!("f.thread_id"),
     " order by f.id limit $3"
 );
 
@@ -230,6 +234,8 @@ const RESOLUTIONS: &str = concat!(
      r.key_points, r.open_questions, r.deferred_items, r.message_id, r.created_at, r.updated_at, r.published_at from resolutions r \
      join channels ch on ch.id = r.channel_id where r.workspace_id = $1 and r.id > $2 and ",
     is_exported!("ch"),
+    " and not ",
+    is_example!("r.thread_id"),
     " order by r.id limit $3"
 );
 
@@ -255,6 +261,8 @@ const ACTION_ITEMS: &str = concat!(
      from action_items i join resolutions r on r.id = i.resolution_id and r.status = 'published' \
      join channels ch on ch.id = r.channel_id where i.workspace_id = $1 and i.id > $2 and ",
     is_exported!("ch"),
+    " and not ",
+    is_example!("r.thread_id"),
     " order by i.id limit $3"
 );
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     chat::messages::{Message, list_by_ids},
-    db::Conn,
+    db::{Conn, is_example},
     hooks,
     ids::{ChannelId, MessageId},
     time::Timestamp,
@@ -92,6 +92,8 @@ const NEXT_THREADS: &str = concat!(
      join channels ch on ch.id = t.channel_id \
      where t.channel_id = $1 and t.root_message_id > $2 and m.state <> 'streaming' and ",
     is_exported!("ch"),
+    " and not ",
+    is_example!("t.id"),
     " order by t.root_message_id, m.seq limit $3"
 );
 const REST_OF_FORK: &str = concat!(
@@ -106,6 +108,8 @@ const NEXT_FORKS: &str = concat!(
      from forks f join messages m on m.conversation_id = f.id join channels ch on ch.id = f.channel_id \
      where f.channel_id = $1 and f.id > $2 and m.state <> 'streaming' and ",
     is_exported!("ch"),
+    " and not ",
+    is_example!("f.thread_id"),
     " order by f.id, m.seq limit $3"
 );
 const NEXT_CHANNEL: &str = concat!(

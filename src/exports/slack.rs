@@ -21,7 +21,7 @@ use crate::{
         channels::ChannelKind,
         messages::{Message, MessageKind},
     },
-    db::Conn,
+    db::{Conn, is_example},
     ids::{ChannelId, FileId, ForkId, WorkspaceId},
     slack::{self, AgentRow, Direct, RobotRow, ThreadFacts, team_id, user_id},
 };
@@ -104,6 +104,8 @@ const FORKS: &str = concat!(
     "select f.id, f.title, ch.name, f.message_count from forks f join channels ch on ch.id = f.channel_id \
      where f.workspace_id = $1 and f.id > $2 and ",
     is_exported!("ch"),
+    " and not ",
+    is_example!("f.thread_id"),
     " order by f.id limit $3"
 );
 

@@ -22,6 +22,7 @@ pub mod drafts;
 pub mod edit;
 mod error;
 pub mod event;
+pub mod example;
 pub mod form;
 pub mod imported;
 mod inbox;

@@ -410,7 +410,7 @@ impl Storing<'_> {
             .and_then(|author| author.shown_as.clone());
         let new = ImportedMessage {
             id,
-            import: self.import,
+            import: Some(self.import),
             format: self.format,
             channel: channel.id,
             thread,
@@ -518,7 +518,7 @@ impl Storing<'_> {
         let plain = to_plain(NOT_IN_EXPORT);
         let new = ImportedMessage {
             id: MessageId(self.id(RecordKind::Messages, at, key)),
-            import: self.import,
+            import: Some(self.import),
             format: self.format,
             channel: channel.id,
             thread,

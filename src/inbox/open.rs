@@ -7,7 +7,7 @@ use super::{
     item::{InboxReason, InboxState, InboxSubject, Place},
 };
 use crate::{
-    db::{Conn, DbError, is_visible_channel, now},
+    db::{Conn, DbError, is_example, is_visible_channel, now},
     failpoint,
     ids::{ChannelId, InboxItemId, MessageId, UserId, WorkspaceId},
 };
@@ -43,14 +43,16 @@ pub enum Existing {
     Keep,
 }
 
-/// Inserts an item, or opens the existing one if `$which` holds for it, if `$condition` holds; `$3` is the recipient and `$8` the
-/// channel.
+/// Inserts an item, or opens the existing one if `$which` holds for it, if `$condition` holds; `$3` is the recipient, `$8` the
+/// channel, and `$9` the thread. An example makes no items.
 macro_rules! open_sql {
     ($condition:expr, $which:literal) => {
         concat!(
             "insert into inbox_items (id, workspace_id, recipient_id, reason, subject_type, subject_id, actor_id, channel_id, thread_id, \
              conversation_id, message_id, seq, changed_seq, state, until, is_quiet, created_at, changed_at) \
-             select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $16, $13, null, $14, $15, $15 where ",
+             select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $16, $13, null, $14, $15, $15 where not ",
+            is_example!("$9"),
+            " and ",
             $condition,
             " on conflict (recipient_id, reason, subject_id) do update set workspace_id = excluded.workspace_id, \
              subject_type = excluded.subject_type, state = excluded.state, until = null, seq = excluded.seq, \

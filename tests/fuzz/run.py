@@ -178,6 +178,7 @@ class Server:
             "OPENVIBE_LISTEN": "127.0.0.1:0",
             "OPENVIBE_DATA_DIR": f"{directory}/data",
             "OPENVIBE_RATE_LIMITS": "off",
+            "OPENVIBE_EXAMPLE": "off",
             "OPENVIBE_SIGNUP": "open",
             "OPENVIBE_WORKSPACES_PER_USER": "100000",
             "OPENVIBE_TASKS_QUEUED_MAX": "100000",

@@ -369,6 +369,9 @@ pub struct MessageMetadata {
     /// Users who are notified of a resolution message as if it mentioned them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notify_user_ids: Vec<UserId>,
+    /// True for the messages of the example in a new workspace, whose authors are not members.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub example: bool,
 }
 
 text_enum! {

@@ -37,6 +37,8 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
     };
     let known = what_is_there(&dir)?;
     config.data_dir.clone_from(&dir);
+    // The demo has threads of its own.
+    config.example = false;
     config.database = DatabaseUrl::Sqlite(dir.join(DATABASE));
     let settings = &config.model;
     let has_model = settings.base_url.is_some()

@@ -12,7 +12,12 @@ use crate::{
         demands::{self, SecondFactorCounts, SignInDemands, SignInDemandsPatch},
         workspaces::{self, WorkspaceChange},
     },
-    chat::found::{NewWorkspace, found_workspace},
+    chat::{
+        ChatError,
+        found::{FoundingLimits, NewWorkspace, found_workspace},
+    },
+    db::Conn,
+    forks::example::insert_example,
     http::{
         ApiError,
         error::ErrorBody,
@@ -74,14 +79,27 @@ async fn create_workspace(
         .as_deref()
         .map(workspaces::parse_slug)
         .transpose()?;
-    let (signup, max) = (state.config.signup, state.config.workspaces_per_user);
-    let named = state.config.mcp_workspaces.clone();
+    let limits = FoundingLimits {
+        signup: state.config.signup,
+        per_user: state.config.workspaces_per_user,
+        named: state.config.mcp_workspaces.clone(),
+    };
+    let has_example = state.config.example;
     let new = NewWorkspace {
+        id: WorkspaceId::new(),
         name,
         slug,
         handle: form.handle,
     };
-    let workspace = found_workspace(&state.db, caller, signup, max, new, named).await?;
+    let (turn, key) = (caller.user.0, new.id.0);
+    let create = async move |c: &mut Conn| {
+        let founded = found_workspace(c, &caller, &limits, &new).await?;
+        if let Some(general) = founded.general.filter(|_| has_example) {
+            insert_example(c, new.id, general).await?;
+        }
+        Ok::<_, ChatError>(founded.workspace)
+    };
+    let workspace = state.db.write_in_turn(turn, key, create).await?;
     Ok((
         StatusCode::CREATED,
         Json(WorkspaceAnswer {

@@ -42,7 +42,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct CatchUpQuery {
-    /// Only messages after this `seq`; by default, only messages that the caller has not read.
+    /// Only messages after this `seq`, or all if it is 0; by default, only messages that the caller has not read.
     since: Option<i64>,
 }
 

@@ -43,6 +43,7 @@ pub fn settings(
         ("MODEL_BASE_URL", &model.url),
         ("MODEL_API_KEY", "sk-test-key"),
         ("RETRY_DELAYS", "10ms,20ms,30ms"),
+        ("EXAMPLE", "off"),
     ];
     for (name, value) in fixed.iter().chain(others) {
         settings.insert((*name).to_owned(), (*value).to_owned());

@@ -45,6 +45,7 @@ export class Server {
         OPENVIBE_LISTEN: `127.0.0.1:${port}`,
         OPENVIBE_DATA_DIR: join(this.#dir, 'data'),
         OPENVIBE_RATE_LIMITS: 'off',
+        OPENVIBE_EXAMPLE: 'off',
         OPENVIBE_LOG: 'warn',
         // A client that is newer than the program; only builds for tests use it.
         OPENVIBE_WEB_DIST: process.env.OPENVIBE_WEB_DIST,

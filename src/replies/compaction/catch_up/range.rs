@@ -2,7 +2,7 @@
 
 use crate::{
     auth::Caller,
-    chat::reads,
+    chat::{reads, threads::is_example},
     db::{Conn, DbError},
     ids::{BEFORE_ALL_SEQS, ThreadId},
     realtime::hub::Conversation,
@@ -25,19 +25,23 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// Loads the messages after `since`, which defaults to the person's read marker.
+    /// Loads the messages after `since`, which defaults to the person's read marker. 0 and, in an example, the default are before all
+    /// messages, also before those without an event.
     pub(super) async fn load(
         c: &mut Conn,
         caller: &Caller,
         thread: ThreadId,
         since: Option<i64>,
     ) -> Result<Self, DbError> {
-        let since = if let Some(since) = since {
-            since
-        } else {
-            // If a person has not joined the channel, nothing counts as read.
-            let read = reads::read_until(c, caller.user, thread).await?;
-            read.unwrap_or(BEFORE_ALL_SEQS)
+        let since = match since {
+            Some(0) => BEFORE_ALL_SEQS,
+            Some(since) => since,
+            None if is_example(c, thread).await? => BEFORE_ALL_SEQS,
+            None => {
+                // If a person has not joined the channel, nothing counts as read.
+                let read = reads::read_until(c, caller.user, thread).await?;
+                read.unwrap_or(BEFORE_ALL_SEQS)
+            }
         };
         let conversation = Conversation::Thread(thread);
         let sizes = history::sizes_after(c, conversation, since, MESSAGES_MAX).await?;
