@@ -77,6 +77,7 @@ mod emoji;
 mod evening_move;
 mod event_log;
 mod events;
+mod example;
 mod export_import;
 mod exports;
 mod factors;
