@@ -29,7 +29,7 @@ export const chains = lazyComponent(() => import('../chains/Chains.svelte'));
 export const messageSources = lazyComponent(() => import('../sources/MessageSources.svelte'));
 /** Number of memories that a reply used. */
 export const memoriesChip = lazyComponent(() => import('../memory/MemoriesChip.svelte'));
-/** Summary for agents, catch-up, and suggestion around the messages of a longer conversation. */
+/** Summary for agents, catch-up, and suggestion around the messages of a longer conversation, and the chips of an example. */
 export const longParts = lazyComponent(afterRows(() => import('./LongParts.svelte')));
 /** Header controls of a direct channel with an agent. */
 export const conversations = lazyComponent(afterRows(() => import('./Conversations.svelte')));
