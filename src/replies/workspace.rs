@@ -18,7 +18,7 @@ use crate::{
         profiles::MemoryScopes,
     },
     auth::Role,
-    db::{Conn, DbError, has_guests, is_visible_from, is_visible_person},
+    db::{Conn, DbError, has_guests, is_example, is_visible_from, is_visible_person},
     ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
     memory::publish,
     model::{Window, estimate_tokens},
@@ -212,7 +212,8 @@ async fn load_section(
     })
 }
 
-/// Lists the most recent decisions, as `- DATE HEADLINE (#CHANNEL)`. Decisions whose message was deleted are left out.
+/// Lists the most recent decisions, as `- DATE HEADLINE (#CHANNEL)`. Decisions whose message was deleted, and those of an example, are left
+/// out.
 async fn decisions(c: &mut Conn, place: &ContextPlace<'_>) -> Result<Vec<Line>, DbError> {
     let rows: Vec<(String, Timestamp, Option<String>, MessageId)> = c
         .q(concat!(
@@ -221,6 +222,8 @@ async fn decisions(c: &mut Conn, place: &ContextPlace<'_>) -> Result<Vec<Line>, 
             where r.workspace_id = $1 and r.status = 'published' and r.published_at is not null \
             and ",
             is_visible_from!("h", "$2"),
+            " and not ",
+            is_example!("r.thread_id"),
             " order by r.published_seq desc limit $3"
         ))
         .bind(place.workspace)
@@ -259,6 +262,8 @@ async fn action_items(c: &mut Conn, place: &ContextPlace<'_>) -> Result<Vec<Line
             join messages m on m.id = r.message_id and m.deleted_at is null left join users u on u.id = i.owner_id \
             where i.workspace_id = $1 and r.status = 'published' and not i.done and ",
             is_visible_from!("h", "$2"),
+            " and not ",
+            is_example!("r.thread_id"),
             " order by coalesce(i.due, '9999-12-31'), i.id limit $3"
         ))
         .bind(place.workspace)
