@@ -116,7 +116,7 @@ impl Caller {
     pub fn bot(&self) -> Option<BotId> {
         match self.kind {
             UserKind::Bot => Some(BotId(self.user.0)),
-            UserKind::Person => None,
+            UserKind::Person | UserKind::Example => None,
         }
     }
 
@@ -168,7 +168,7 @@ impl Caller {
         // Included in the log lines of this request.
         tracing::Span::current().record("workspace.id", tracing::field::display(workspace));
         let mut scopes = match self.kind {
-            UserKind::Person => role.scopes(),
+            UserKind::Person | UserKind::Example => role.scopes(),
             // They may have changed since the request was authenticated.
             UserKind::Bot => {
                 let row: Option<(Json<Scopes>,)> = c

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 use super::{
-    Actor, AuditAction, AuthError, DisplayName, Member, MemberStatus, Role, Scope, Scopes,
+    Actor, AuditAction, AuthError, DisplayName, Member, MemberStatus, Role, Scope, Scopes, UserKind,
     find_member, get_member, handles, look_alikes::Skeletons, mark_names_changed,
     members::member_sql, names::parse_email, record_audit, shown_names,
 };
@@ -111,13 +111,14 @@ pub async fn insert_example_author(c: &mut Conn, id: UserId, name: &str) -> Resu
     let skeletons = Skeletons::of(name);
     // Neither the address nor the hash can be entered or verified.
     c.q("insert into users (id, email, name, avatar_url, password_hash, created_at, name_skeleton, name_folded, kind) \
-         values ($1, $2, $3, null, '', $4, $5, $6, 'example') on conflict do nothing")
+         values ($1, $2, $3, null, '', $4, $5, $6, $7) on conflict do nothing")
         .bind(id)
         .bind(id.to_string())
         .bind(name.to_owned())
         .bind(now())
         .bind(skeletons.exact)
         .bind(skeletons.folded)
+        .bind(UserKind::Example)
         .run()
         .await?;
     Ok(())

@@ -11,6 +11,8 @@ text_enum! {
         Person = "person",
         /// Author of messages that programs post. Nobody can sign in as a bot.
         Bot = "bot",
+        /// Author of the example in new workspaces. Nobody can sign in as one.
+        Example = "example",
     }
 }
 

@@ -133,7 +133,7 @@ pub async fn channel<'a>(
             with_bot!(),
             "where ch.id = $1"
         ),
-        UserKind::Person => {
+        UserKind::Person | UserKind::Example => {
             concat!(
                 "select ch.id, ch.workspace_id, ch.kind, ch.archived_at, m.role, cm.user_id as joined, ",
                 has_agent!(),
@@ -217,7 +217,7 @@ pub async fn thread<'a>(
             with_bot!(),
             "where t.id = $1"
         ),
-        UserKind::Person => thread_sql!("", ""),
+        UserKind::Person | UserKind::Example => thread_sql!("", ""),
     };
     let row: Option<ThreadRow> = c
         .q(sql)
