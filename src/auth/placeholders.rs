@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 use super::{
-    Actor, AuditAction, AuthError, DisplayName, Member, MemberStatus, Role, Scope, Scopes, UserKind,
-    find_member, get_member, handles, look_alikes::Skeletons, mark_names_changed,
+    Actor, AuditAction, AuthError, DisplayName, Member, MemberStatus, Role, Scope, Scopes,
+    UserKind, find_member, get_member, handles, look_alikes::Skeletons, mark_names_changed,
     members::member_sql, names::parse_email, record_audit, shown_names,
 };
 use crate::{
