@@ -101,6 +101,7 @@ impl Writer<'_> {
             let new = ImportedMessage {
                 id: MessageId::new(),
                 import: None,
+                format: None,
                 channel: self.channel,
                 thread: self.thread,
                 title: None,
