@@ -277,7 +277,7 @@ pub(crate) async fn reset(
 }
 
 /// Makes a link with which a member sets a new password, for an admin who hands it over. The admin must be one of every workspace of
-/// the member, or of the server, whose admins can help people of all workspaces.
+/// the member, or of the server.
 ///
 /// # Errors
 /// `OtherWorkspaces`, `MemberNotFound`, or an error from `Actor::require`.
@@ -287,23 +287,17 @@ pub(crate) async fn make_reset_link(
     user: UserId,
 ) -> Result<NewFlow, AuthError> {
     actor.require(super::Scope::WorkspaceAdmin)?;
-    let is_server_admin = workspaces::find_oldest(c).await? == Some(actor.workspace);
-    if !is_server_admin {
-        members::get_member(c, actor.workspace, user).await?;
-    }
-    let (is_anywhere, is_elsewhere): (bool, bool) = c
-        .q("with m as (select workspace_id from members where user_id = $1 and status <> 'placeholder' \
-            union all select workspace_id from suspended_members where user_id = $1) \
-            select exists (select 1 from m), exists (select 1 from m where not exists \
+    members::get_member(c, actor.workspace, user).await?;
+    let oldest = workspaces::find_oldest(c).await?;
+    let is_elsewhere: bool = c
+        .q("select exists (select 1 from (select workspace_id from members where user_id = $1 \
+            union all select workspace_id from suspended_members where user_id = $1) m where not exists \
             (select 1 from members a where a.workspace_id = m.workspace_id and a.user_id = $2 and a.role = 'admin'))")
         .bind(user)
         .bind(actor.user)
-        .one()
+        .value()
         .await?;
-    if !is_anywhere {
-        return Err(AuthError::MemberNotFound(user.to_string()));
-    }
-    if is_elsewhere && !is_server_admin {
+    if is_elsewhere && oldest != Some(actor.workspace) {
         return Err(AuthError::OtherWorkspaces);
     }
     let email = users::get_user(c, user).await?.email;

@@ -6,7 +6,7 @@ use crate::{
     factors::set_up_app,
     support::{
         DEADLINE, MailBehavior, MailServer, PASSWORD, Person, Reply, SECRET_KEY, TestApp, list,
-        sign_up_with, sign_up_with_workspace, team, text, unknown_id, visitor,
+        sign_up_with, team, text, visitor,
     },
 };
 
@@ -431,36 +431,4 @@ async fn admins_hand_over_links_for_new_passwords_only_to_people_of_their_own_wo
         204
     );
     assert!(can_sign_in(&t.app, &t.bo, NEW_PASSWORD).await);
-}
-
-#[tokio::test]
-async fn admins_of_the_server_hand_over_links_for_new_passwords_to_people_of_all_workspaces() {
-    let app = TestApp::with(&[("SIGNUP", "open")]).await;
-    let ada = sign_up_with_workspace(&app.base, "Ada").await;
-    let eve = sign_up_with_workspace(&app.base, "Eve").await;
-    let dan = app.join(&eve, "Dan", "member").await;
-    let link = async |who: &Person, of: &str| {
-        who.post(&format!("/v1/members/{of}/reset-link"), json!({}))
-            .await
-    };
-    let unknown = unknown_id("user");
-    for (who, of) in [(&ada, &unknown), (&eve, &unknown), (&eve, &ada.id)] {
-        link(who, of).await.refused_as(404, "member_not_found");
-    }
-    let made = link(&ada, &dan.id).await.is(201);
-    // Once Dan is also in a workspace of which Eve is no admin, she cannot.
-    link(&eve, &dan.id).await.is(201);
-    let invite = ada.post("/v1/invites", json!({})).await.is(201);
-    let accept = format!("/v1/invites/{}/accept", text(&invite, "/token"));
-    dan.post(&accept, json!({})).await.is(200);
-    link(&eve, &dan.id)
-        .await
-        .refused_as(403, "other_workspaces");
-    let url = text(&made, "/url");
-    let form = json!({"token": url.rsplit('/').next().unwrap(), "password": NEW_PASSWORD});
-    let set = visitor(&app.base)
-        .post("/v1/auth/reset/confirm", form)
-        .await;
-    assert_eq!(set.status, 204);
-    assert!(can_sign_in(&app, &dan, NEW_PASSWORD).await);
 }

@@ -166,8 +166,7 @@ struct ResetLink {
 
 /// Create a link with which a member sets a new password
 ///
-/// It works once, for half an hour. The caller must be an admin of every workspace of the member, or of the server, whose admins can make
-/// links for people of all workspaces.
+/// It works once, for half an hour. The caller must be an admin of every workspace of the member, or of the server.
 #[utoipa::path(post, path = "/v1/members/{user_id}/reset-link", tag = "people",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
     params(("user_id" = UserId, Path)),
