@@ -200,7 +200,7 @@ fn pusher(
     own: OwnServer,
 ) -> Pusher {
     let subject = Subject::new(config.push_subject.as_deref(), public_url);
-    if !subject.is_accepted {
+    if !subject.is_accepted && config.public_url.is_some() {
         tracing::warn!(
             "push to Apple devices will be refused: set OPENVIBE_PUSH_SUBJECT to mailto:YOU@YOUR-DOMAIN"
         );

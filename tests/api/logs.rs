@@ -86,19 +86,6 @@ async fn a_response_has_the_request_id_of_its_log_lines() {
 }
 
 #[tokio::test]
-async fn a_start_without_a_contact_for_push_services_is_logged() {
-    let subject = [("PUSH_SUBJECT", "mailto:ada@example.org")];
-    for (settings, is_missing) in [(&subject[..0], true), (&subject[..], false)] {
-        let (p, server, _) = talkative(settings).await;
-        end(server).await;
-        let all = lines(&p.place);
-        let warning = "push to Apple devices will be refused: set OPENVIBE_PUSH_SUBJECT to mailto:YOU@YOUR-DOMAIN";
-        let is_logged = all.iter().any(|line| line["message"] == warning);
-        assert_eq!(is_logged, is_missing, "{all:?}");
-    }
-}
-
-#[tokio::test]
 async fn a_failed_request_is_logged_with_its_id_even_at_low_verbosity() {
     let p = prepared().await;
     let settings = [
