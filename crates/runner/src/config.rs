@@ -12,7 +12,7 @@ use reqwest::{
 };
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
-use crate::watchdog::Running;
+use crate::running::Running;
 
 /// An invalid configuration; the message names the setting and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -26,6 +26,7 @@ mod link;
 mod machine;
 mod reads;
 mod record;
+mod running;
 mod sandbox;
 mod scratch;
 mod session;

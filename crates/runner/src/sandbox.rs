@@ -24,7 +24,8 @@ use crate::{
     frames::{Program, TurnLimits, cut},
     inside::{DOOR_PORT, Limited},
     machine,
-    watchdog::{Running, Target, Watchdog, disk_of},
+    running::Running,
+    watchdog::{Target, Watchdog, disk_of},
 };
 
 /// Directory of the skills' folders in the session's directory.

@@ -1,10 +1,10 @@
 //! Watchdogs of processes: they count what the kernel does not limit, and end the greediest process of a machine that is short of something.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     path::{Path, PathBuf},
     str::SplitWhitespace,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -18,14 +18,13 @@ use crate::{
     config::Limits,
     failure::finish,
     machine::{self, Machine, Shortage},
+    running::Running,
 };
 
 /// Maximum number of milliseconds until a process has stopped.
 const STOP_LOOKS: u32 = 50;
 const MEMORY_INTERVAL: Duration = Duration::from_secs(1);
 const DISK_INTERVAL: Duration = Duration::from_secs(10);
-/// Time in which what a process has taken is free again.
-const RECOVERY_MAX: Duration = Duration::from_secs(10);
 
 /// A process, or the group that it leads.
 #[derive(Clone, Copy)]
@@ -148,53 +147,19 @@ impl Watchdog {
     async fn watch_machine(&self) -> String {
         loop {
             let shortage = machine::short(&self.session, self.least).await;
-            if self.running.ends_for(self.target.id, shortage).await {
+            if self.ends_for(shortage).await {
                 return shortage.to_string();
             }
         }
     }
-}
 
-/// Processes that watchdogs watch: the greediest one ends if the machine is short of something, and the others go on.
-#[derive(Clone, Default)]
-pub(crate) struct Running(Arc<Mutex<Watched>>);
-
-#[derive(Default)]
-struct Watched {
-    /// Directories of sessions by process.
-    sessions: BTreeMap<u32, PathBuf>,
-    /// Time of the last end because of a shortage.
-    ended_at: Option<Instant>,
-}
-
-/// Removes a process from those that are watched.
-struct WatchEntry {
-    running: Running,
-    id: u32,
-}
-
-impl Drop for WatchEntry {
-    fn drop(&mut self) {
-        self.running.watched().sessions.remove(&self.id);
-    }
-}
-
-impl Running {
-    fn watched(&self) -> MutexGuard<'_, Watched> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn enter(&self, id: u32, session: &Path) -> WatchEntry {
-        self.watched().sessions.insert(id, session.to_owned());
-        WatchEntry { running: self.clone(), id }
-    }
-
-    /// Checks whether a process is the one that ends for a shortage. After one has ended, the others wait for what it has taken.
-    async fn ends_for(&self, own: u32, shortage: Shortage) -> bool {
-        if !self.watched().has_recovered() {
+    /// Checks whether the process is the one that ends for a shortage. After one has ended, the others wait for what it has taken.
+    async fn ends_for(&self, shortage: Shortage) -> bool {
+        let own = self.target.id;
+        if !self.running.watched().has_recovered() {
             return false;
         }
-        let sessions = self.watched().sessions.clone();
+        let sessions = self.running.watched().sessions.clone();
         let mut greediest = (0, own);
         if sessions.len() > 1 {
             for (id, session) in &sessions {
@@ -207,18 +172,12 @@ impl Running {
                 greediest = greediest.max((taken, *id));
             }
         }
-        let mut watched = self.watched();
+        let mut watched = self.running.watched();
         let ends = watched.has_recovered() && greediest.1 == own;
         if ends {
             watched.ended_at = Some(Instant::now());
         }
         ends
-    }
-}
-
-impl Watched {
-    fn has_recovered(&self) -> bool {
-        self.ended_at.is_none_or(|at| at.elapsed() > RECOVERY_MAX)
     }
 }
 
