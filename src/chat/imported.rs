@@ -24,7 +24,6 @@ use crate::{
         ChannelId, FileId, ForkId, ImportId, MessageId, ThreadId, UserId, WorkspaceId,
         seq_before_imports_of,
     },
-    imports::ImportFormat,
     inbox,
     realtime::{Hub, log},
     tasks::actions,
@@ -32,7 +31,7 @@ use crate::{
 };
 
 pub use super::rows::message::{
-    AuthorKind as ImportedAuthorKind, Mention as ImportedMention,
+    AuthorKind as ImportedAuthorKind, ImportFormat, Mention as ImportedMention,
     MentionKind as ImportedMentionKind, Reaction as ImportedReaction, ShownAs as ImportedShownAs,
 };
 

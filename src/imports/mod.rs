@@ -48,7 +48,7 @@ pub use error::ImportError;
 pub use event::ImportEvent;
 pub use fetch::SourceHosts;
 pub use merge::merge;
-pub use options::{ChannelChoice, ImportFormat, ImportGroup, ImportOptions};
+pub use options::{ChannelChoice, ImportGroup, ImportOptions};
 pub use people::forget_person;
 pub use preview::{ChannelFate, ImportChannel, ImportNumbers, ImportPerson, ImportPreview};
 pub use record::SourceChannelKind;

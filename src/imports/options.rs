@@ -10,21 +10,7 @@ use crate::{
     text_enum::text_enum,
 };
 
-text_enum! {
-    /// Format of an archive.
-    pub enum ImportFormat {
-        Slack = "slack",
-        Mattermost = "mattermost",
-        Zulip = "zulip",
-        /// JSON of `DiscordChatExporter`.
-        Discord = "discord",
-        /// Chats of one person with `ChatGPT`, `Open WebUI`, or `LibreChat`. Every member can import their own, and is the only one who can
-        /// see the import. It is never detected.
-        Chats = "chats",
-        /// An export of this program.
-        OpenVibe = "openvibe",
-    }
-}
+pub(super) use crate::chat::imported::ImportFormat;
 
 text_enum! {
     /// Grouping of messages of direct channels that are not in a thread.

@@ -14,13 +14,28 @@ use crate::{
         AgentId, BotId, ChannelId, CodeSessionId, FileId, ForkId, ImportId, MessageId, ThreadId,
         UserId, VectorStoreId, WorkspaceId,
     },
-    imports::ImportFormat,
     realtime::hub::Conversation,
     sql_with_ids,
     text_enum::text_enum,
     time::Timestamp,
     workflows::run::RunCause,
 };
+
+text_enum! {
+    /// Format of an archive.
+    pub enum ImportFormat {
+        Slack = "slack",
+        Mattermost = "mattermost",
+        Zulip = "zulip",
+        /// JSON of `DiscordChatExporter`.
+        Discord = "discord",
+        /// Chats of one person with `ChatGPT`, `Open WebUI`, or `LibreChat`. Every member can import their own, and is the only one who can
+        /// see the import. It is never detected.
+        Chats = "chats",
+        /// An export of this program.
+        OpenVibe = "openvibe",
+    }
+}
 
 text_enum! {
     pub enum AuthorKind {
