@@ -635,7 +635,7 @@ async fn a_turn_whose_calls_a_budget_does_not_allow_fails_with_the_reason() {
     let program = turn.t.ada.with_key(&text(&turn.prompt, "/key"));
     let call = json!({"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]});
     let refused = program.post("/v1/chat/completions", call).await;
-    assert_eq!(refused.refused(429), "insufficient_quota");
+    assert_eq!(text(&refused.is(429), "/error/code"), "insufficient_quota");
     let (ended, code) = turn.t.ada.failed(&turn.task).await;
     assert_eq!(code, "budget_exceeded");
     let message = text(&ended, "/error/message");

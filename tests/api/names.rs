@@ -177,7 +177,7 @@ async fn an_agent_cannot_look_like_a_person_or_another_agent() {
             ("update", json!({"agent_id": "sage", "label": name})),
         ] {
             let reply = t.bo.post(&format!("/v1/rpc/agents.{method}"), form).await;
-            rejects(reply, "display_name", name);
+            rejects(reply, "label", name);
         }
     }
     let stored = t.bo.get(&path).await.ok();

@@ -162,7 +162,7 @@ async fn a_picture_of_a_result_is_shown_to_the_model_and_attached_to_the_reply()
     t.bo.completed(&again).await;
     let requests = t.model().asked("sage", 3).await;
     assert!(requests[2].all().contains("data:image/jpeg;base64,"));
-    t.bo.delete(&format!("/v1/messages/{reply}")).await.is(200);
+    t.ada.delete(&format!("/v1/messages/{reply}")).await.is(200);
     t.ada.get(&file).await.refused(404);
 }
 

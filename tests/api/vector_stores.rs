@@ -600,7 +600,7 @@ async fn the_files_in_the_messages_of_a_channel_are_searched_by_its_id() {
     let file = kept(&t.ada, "own.md", b"x").await;
     let path = format!("/v1/vector_stores/{board}/files");
     let denied = t.ada.post(&path, json!({"file_id": id(&file)})).await;
-    assert_eq!(denied.refused(404), "vector_store_not_found");
+    assert_eq!(denied.refused(403), "not_editor");
 }
 
 #[tokio::test]
