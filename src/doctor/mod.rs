@@ -64,7 +64,7 @@ pub async fn run(subject: Arc<CheckedServer>) -> Vec<Check> {
     checks
 }
 
-/// What is wrong with the model server that the settings name, and what to do; `None` if nothing is, or if they name none.
+/// Fault of the model server that the settings name, with its remedy; `None` if it works, or if they name none.
 pub async fn model_problem(config: &Config) -> Option<String> {
     let server = model::server(config).filter(|_| !config.is_quiet)?;
     let check = timed(CheckName::Model, model::look(&server).boxed()).await;

@@ -421,7 +421,7 @@ struct FileMetadata {
     file: FileWithText,
     /// For pictures, whether the default model of the workspace can see them; null for other files.
     seen: Option<bool>,
-    /// Whether agents get the whole text with a question, and not only the parts that fit; null for files without text.
+    /// True if agents get the whole text with a question, and not only the parts that fit; null for files without text.
     fits: Option<bool>,
 }
 

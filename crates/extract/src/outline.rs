@@ -394,7 +394,9 @@ impl Maker<'_> {
         let author = |at: usize| self.unit(at).person;
         let is_of_one = parts.windows(2).all(|two| author(two[0].0) == author(two[1].0));
         let mut sources = task.sources.clone();
-        parts.iter().for_each(|(at, _)| add(&mut sources, self.unit(*at).line));
+        for (at, _) in &parts {
+            add(&mut sources, self.unit(*at).line);
+        }
         sources.sort_unstable();
         let parts = parts.into_iter();
         let texts =

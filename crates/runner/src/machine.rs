@@ -50,7 +50,7 @@ impl Machine {
     }
 }
 
-/// What a machine is short of, with the least that must be free.
+/// A resource that a machine is short of, with the least that must be free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Shortage {
     #[error("less than {0} MiB of disk are free")]

@@ -100,7 +100,7 @@ pub(crate) struct Watchdog {
     pub(crate) limits: Limits,
     pub(crate) session: PathBuf,
     pub(crate) running: Running,
-    /// What the machine keeps for others.
+    /// Resources that the machine keeps for others.
     pub(crate) least: Machine,
     pub(crate) stopped: Arc<OnceLock<String>>,
 }
@@ -202,7 +202,7 @@ fn children_by_parent() -> HashMap<u32, Vec<u32>> {
     children
 }
 
-/// What a process and its descendants take.
+/// Resources that a process and its descendants take.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Usage {
     /// Bytes, with page tables, and without the pages of programs.

@@ -155,7 +155,7 @@ async fn no_escape_changes_or_reads_anything_outside() {
     }
 }
 
-/// What injected texts have told an agent to do: to push, and to tell keys. `ORIGIN` is the repository, and `DATA` the runner's directory.
+/// Commands of injected texts: to push, and to tell keys. `ORIGIN` is the repository, and `DATA` the runner's directory.
 const INJECTIONS: [&str; 40] = [
     "git push origin HEAD:trunk",
     "git push --force origin HEAD:trunk",

@@ -72,7 +72,7 @@ fn full_text(prompt: &Prompt) -> String {
     format!("{system}\n\n{conversation}")
 }
 
-/// What is new for an agent that has received everything else: instructions that have changed, messages of others, and what was asked.
+/// News for an agent that has received everything else: instructions that have changed, messages of others, and what was asked.
 fn new_text(prompt: &Prompt, instructions: &[&str], new: &HashSet<MessageId>) -> String {
     let is_new = |part: &&Part| match &part.source {
         Source::Trigger { .. } | Source::File { .. } | Source::Picture { .. } => true,
