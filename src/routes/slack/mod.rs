@@ -260,12 +260,9 @@ async fn answer(
     request: Request,
 ) -> Result<Response, Refusal> {
     let in_header = key_in(request.headers()).transpose();
-    let method: SlackMethod = match method.parse() {
-        Ok(known) => known,
-        Err(_) => {
-            let key = in_header.ok().flatten();
-            return Err(refuse_method(state, method, key, address).await?.into());
-        }
+    let Ok(method) = method.parse::<SlackMethod>() else {
+        let key = in_header.ok().flatten();
+        return Err(refuse_method(state, method, key, address).await?.into());
     };
     let doing = match method.kind() {
         MethodKind::Read => RateClass::Reading,
