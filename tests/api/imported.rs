@@ -43,7 +43,7 @@ async fn import(t: &Team, messages: &[(ThreadId, &Person, i64, &str)]) -> Vec<St
         let at = chrono::DateTime::from_timestamp(*at, 0).unwrap();
         let new = ImportedMessage {
             id: MessageId::new(),
-            import,
+            import: Some(import),
             format: None,
             channel,
             thread: *thread,

@@ -3981,8 +3981,7 @@ export interface paths {
         put?: never;
         /**
          * Create a link with which a member sets a new password
-         * @description It works once, for half an hour. The caller must be an admin of every workspace of the member, or of the server, whose admins can make
-         *     links for people of all workspaces.
+         * @description It works once, for half an hour. The caller must be an admin of every workspace of the member, or of the server.
          *
          *     **Access:** admins; keys need `workspace:admin`.
          */
@@ -5572,7 +5571,7 @@ export interface paths {
          * @description Requires 20 or more messages. `GET` returns the result. Each person can request 20 summaries per hour. If a task for the same
          *     messages is active, that task is returned.
          *
-         *     **Access:** every role except guests; keys need `chat:read` and `agents:use`.
+         *     **Access:** members and admins; keys need `chat:read` and `agents:use`.
          */
         post: operations["write_catch_up"];
         delete?: never;
@@ -9634,7 +9633,7 @@ export interface components {
         FileMetadata: components["schemas"]["FileWithText"] & {
             /** @description For pictures, whether the default model of the workspace can see them; null for other files. */
             seen: boolean | null;
-            /** @description Whether agents get the whole text with a question, and not only the parts that fit; null for files without text. */
+            /** @description True if agents get the whole text with a question, and not only the parts that fit; null for files without text. */
             fits: boolean | null;
         };
         /**
@@ -12376,6 +12375,8 @@ export interface components {
             updated_by_import_id?: components["schemas"]["ImportId"];
             /** @description Users who are notified of a resolution message as if it mentioned them. */
             notify_user_ids?: components["schemas"]["UserId"][];
+            /** @description True for the messages of the example in a new workspace, whose authors are not members. */
+            example?: boolean;
         };
         MessagePatch: {
             /** @description Markdown, at most 32 KiB. Can be empty if the message has files, which stay attached. */
@@ -16020,7 +16021,7 @@ export interface components {
             publish?: components["schemas"]["ForkPublisher"] | null;
             /**
              * Format: int32
-             * @description `fork`: time in seconds after which the step fails, 60 to 604,800; 604,800 by default.
+             * @description `fork`: time in seconds after which the step fails, 1 to 604,800; 604,800 by default.
              */
             wait_s?: number | null;
             /** @description `approval`: text of 1 to 4,000 characters. */
@@ -16029,7 +16030,7 @@ export interface components {
             user_id?: components["schemas"]["UserId"] | null;
             /**
              * Format: int32
-             * @description `approval`: time in seconds for a decision, 60 to 604,800; one day by default.
+             * @description `approval`: time in seconds for a decision, 1 to 604,800; one day by default.
              */
             timeout_s?: number | null;
             /** @description `condition`: value to test; can contain variables. */
@@ -25381,6 +25382,7 @@ export interface operations {
                      *               "without": "…"
                      *             },
                      *             "color": "…",
+                     *             "example": false,
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "imported_from": "slack",
@@ -25729,6 +25731,7 @@ export interface operations {
                      *             "without": "…"
                      *           },
                      *           "color": "…",
+                     *           "example": false,
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "imported_from": "slack",
@@ -25938,6 +25941,7 @@ export interface operations {
                      *             "without": "…"
                      *           },
                      *           "color": "…",
+                     *           "example": false,
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "imported_from": "slack",
@@ -29170,6 +29174,7 @@ export interface operations {
                      *               "without": "…"
                      *             },
                      *             "color": "…",
+                     *             "example": false,
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "imported_from": "slack",
@@ -29343,6 +29348,7 @@ export interface operations {
                      *             "without": "…"
                      *           },
                      *           "color": "…",
+                     *           "example": false,
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "imported_from": "slack",
@@ -29520,6 +29526,7 @@ export interface operations {
                      *             "without": "…"
                      *           },
                      *           "color": "…",
+                     *           "example": false,
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "imported_from": "slack",
@@ -29864,6 +29871,7 @@ export interface operations {
                      *             "without": "…"
                      *           },
                      *           "color": "…",
+                     *           "example": false,
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "imported_from": "slack",
@@ -32533,6 +32541,7 @@ export interface operations {
                      *               "without": "…"
                      *             },
                      *             "color": "…",
+                     *             "example": false,
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "imported_from": "slack",
@@ -34620,6 +34629,7 @@ export interface operations {
                      *           "without": "…"
                      *         },
                      *         "color": "…",
+                     *         "example": false,
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "imported_from": "slack",
@@ -34780,6 +34790,7 @@ export interface operations {
                      *           "without": "…"
                      *         },
                      *         "color": "…",
+                     *         "example": false,
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "imported_from": "slack",
@@ -34951,6 +34962,7 @@ export interface operations {
                      *           "without": "…"
                      *         },
                      *         "color": "…",
+                     *         "example": false,
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "imported_from": "slack",
@@ -35175,6 +35187,7 @@ export interface operations {
                      *           "without": "…"
                      *         },
                      *         "color": "…",
+                     *         "example": false,
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "imported_from": "slack",
@@ -35337,6 +35350,7 @@ export interface operations {
                      *           "without": "…"
                      *         },
                      *         "color": "…",
+                     *         "example": false,
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "imported_from": "slack",
@@ -35504,6 +35518,7 @@ export interface operations {
                      *           "without": "…"
                      *         },
                      *         "color": "…",
+                     *         "example": false,
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "imported_from": "slack",
@@ -35671,6 +35686,7 @@ export interface operations {
                      *           "without": "…"
                      *         },
                      *         "color": "…",
+                     *         "example": false,
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "imported_from": "slack",
@@ -35931,6 +35947,7 @@ export interface operations {
                      *           "without": "…"
                      *         },
                      *         "color": "…",
+                     *         "example": false,
                      *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "imported_from": "slack",
@@ -39433,6 +39450,7 @@ export interface operations {
                      *               "without": "…"
                      *             },
                      *             "color": "…",
+                     *             "example": false,
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "imported_from": "slack",
@@ -41525,7 +41543,7 @@ export interface operations {
     get_catch_up: {
         parameters: {
             query?: {
-                /** @description Only messages after this `seq`; by default, only messages that the caller has not read. */
+                /** @description Only messages after this `seq`, or all if it is 0; by default, only messages that the caller has not read. */
                 since?: number;
             };
             header?: never;
@@ -41596,7 +41614,7 @@ export interface operations {
     write_catch_up: {
         parameters: {
             query?: {
-                /** @description Only messages after this `seq`; by default, only messages that the caller has not read. */
+                /** @description Only messages after this `seq`, or all if it is 0; by default, only messages that the caller has not read. */
                 since?: number;
             };
             header?: never;
@@ -42420,6 +42438,7 @@ export interface operations {
                      *               "without": "…"
                      *             },
                      *             "color": "…",
+                     *             "example": false,
                      *             "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *             "imported_from": "slack",
@@ -42593,6 +42612,7 @@ export interface operations {
                      *             "without": "…"
                      *           },
                      *           "color": "…",
+                     *           "example": false,
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "imported_from": "slack",
@@ -42770,6 +42790,7 @@ export interface operations {
                      *             "without": "…"
                      *           },
                      *           "color": "…",
+                     *           "example": false,
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "imported_from": "slack",
@@ -43132,6 +43153,7 @@ export interface operations {
                      *             "without": "…"
                      *           },
                      *           "color": "…",
+                     *           "example": false,
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "imported_from": "slack",
@@ -43341,6 +43363,7 @@ export interface operations {
                      *             "without": "…"
                      *           },
                      *           "color": "…",
+                     *           "example": false,
                      *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "import_id": "imp_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "imported_from": "slack",
