@@ -11,7 +11,6 @@ use super::{
 use crate::{
     agents::profiles,
     auth::{self, Actor, AuditAction, Scope, quota},
-    chat::channels::ChannelKind,
     db::{
         Conn, DbError, Json, dialect::lock_workspace, is_in_visible_channel, is_visible_channel,
         now,
@@ -350,12 +349,12 @@ async fn check_names(
         if has(&old.channels, &channel) {
             continue;
         }
-        match find_kind(c, actor, channel).await? {
-            Some(ChannelKind::Direct) => {
+        match is_direct(c, actor, channel).await? {
+            Some(true) => {
                 let text = "workflows cannot use direct channels".to_owned();
                 return Err(WorkflowError::Invalid(text, param));
             }
-            Some(_) => {}
+            Some(false) => {}
             None => {
                 let text = "the channel does not exist, or you are not in it".to_owned();
                 return Err(WorkflowError::Missing(
@@ -444,15 +443,15 @@ impl Names {
     }
 }
 
-/// Kind of a channel that the actor can read; `None` for other channels.
-async fn find_kind(
+/// Checks whether a channel that the actor can read is a direct one; `None` for other channels.
+async fn is_direct(
     c: &mut Conn,
     actor: &Actor<'_>,
     channel: ChannelId,
-) -> Result<Option<ChannelKind>, DbError> {
-    let found: Option<(ChannelKind,)> = c
+) -> Result<Option<bool>, DbError> {
+    let found: Option<(bool,)> = c
         .q(concat!(
-            "select ch.kind from channels ch where ch.id = $1 and ch.workspace_id = $2 and ",
+            "select ch.kind = 'direct' from channels ch where ch.id = $1 and ch.workspace_id = $2 and ",
             is_visible_channel!("ch", "$3")
         ))
         .bind(channel)
@@ -460,7 +459,7 @@ async fn find_kind(
         .bind(actor.user)
         .opt()
         .await?;
-    Ok(found.map(|(kind,)| kind))
+    Ok(found.map(|(is_direct,)| is_direct))
 }
 
 async fn is_known_hook(c: &mut Conn, actor: &Actor<'_>, hook: HookId) -> Result<bool, DbError> {

@@ -219,10 +219,10 @@ async fn an_admin_removes_the_example() {
 #[tokio::test]
 async fn each_new_workspace_of_a_server_has_its_own_example() {
     let app = TestApp::with(&[("EXAMPLE", "on")]).await;
-    let mut ada = app.founder("Ada").await;
-    let second = ada.post("/v1/workspaces", json!({"name": "Second"})).await;
-    let second = id(&second.is(201));
-    ada.enter(&second).await;
+    let founder = app.founder("Ada").await;
+    let second = founder.post("/v1/workspaces", json!({"name": "Second"}));
+    let second = id(&second.await.is(201));
+    let ada = founder.in_workspace(&second);
     let general = id(&ada.channel("general").await);
     let path = format!("/v1/channels/{general}/threads");
     let threads = list(&ada.get(&path).await.ok(), "/data");

@@ -36,14 +36,20 @@ pub(crate) struct Target {
 impl Target {
     /// Kills the group of a process that may have ended.
     pub(crate) fn kill_group(self) {
+        self.signal_group(Signal::KILL);
+    }
+
+    fn signal_group(self, signal: Signal) {
         if let Some(pid) = pid_of(self.id) {
             // All of them may have ended.
-            let _ = kill_process_group(pid, Signal::KILL);
+            let _ = kill_process_group(pid, signal);
         }
     }
 
     pub(crate) fn kill(self) {
         if self.is_group {
+            // It must not end well because all that it waits for has ended.
+            self.signal_group(Signal::STOP);
             kill_descendants(self.id);
             return self.kill_group();
         }
