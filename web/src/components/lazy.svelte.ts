@@ -13,6 +13,8 @@ export function lazyComponent<P extends Record<string, unknown>>(
 export const resultCard = lazyComponent(() => import('./ResultCard.svelte'));
 /** System message. */
 export const notice = lazyComponent(() => import('./Notice.svelte'));
+/** State of a message that is not sent yet. */
+export const sendState = lazyComponent(() => import('./SendState.svelte'));
 /** Forks of a message. */
 export const forkChips = lazyComponent(() => import('../fork/ForkChips.svelte'));
 /** Attachments of a message. */

@@ -1,4 +1,4 @@
-import type { Quote } from '../lib/router.svelte';
+import type { Quote } from './address';
 
 /** Piece of a text; `hit` is true if it is marked. */
 export interface Piece {

@@ -43,15 +43,10 @@ export type Route =
   /** `agent` is an ID, or `new`. */
   | { name: 'agent'; slug: string; agent: string; tab: AgentTab }
   | { name: 'missing' };
-/** A passage in the text of a part, in UTF-16 code units. */
-export interface Quote {
-  from: number;
-  to: number;
-}
 export type Panel =
   | { kind: 'task' | 'agent' | 'memory' | 'code'; id: string }
-  /** `part`: number of the part, such as the page; null for the first one. */
-  | { kind: 'file'; id: string; part: number | null; quote: Quote | null }
+  /** `part`: number of the part, such as the page; null for the first one. `range`: the passage that is marked, as in the address. */
+  | { kind: 'file'; id: string; part: number | null; range: string }
   /** `resolve`: true if the resolution editor is open. */
   | { kind: 'dive'; id: string; resolve: boolean }
   | null;
@@ -99,21 +94,12 @@ export const currentPath = (path: string): string =>
   );
 
 function parsePanel(text: string): Panel {
-  const [kind, id, mode, range] = text.split(':');
+  const [kind, id, mode, range = ''] = text.split(':');
   if (!id) return null;
-  if (kind === 'file') return { kind, id, part: Number(mode) || null, quote: parseQuote(range) };
+  if (kind === 'file') return { kind, id, part: Number(mode) || null, range };
   if (kind === 'dive') return { kind, id, resolve: mode === 'resolve' };
   return kind === 'task' || kind === 'agent' || kind === 'memory' || kind === 'code' ? { kind, id } : null;
 }
-
-function parseQuote(text = ''): Quote | null {
-  const [, from, to] = /^(\d+)-(\d+)$/.exec(text) ?? [];
-  return from && to ? { from: Number(from), to: Number(to) } : null;
-}
-
-/** A file in the panel, as in the address. */
-export const filePanel = (id: string, part: number, quote: Quote | null = null): string =>
-  `file:${id}:${part}${quote ? `:${quote.from}-${quote.to}` : ''}`;
 
 function parseRoute(path: string): Route {
   let parts: string[];
@@ -257,13 +243,6 @@ export class Router {
     history[replace ? 'replaceState' : 'pushState'](null, '', path);
     this.moved ||= !replace;
     this.#at = parsePlace(hereNow());
-  }
-  /** Address of this page with a panel. */
-  hrefOf(panel: string): string {
-    const query = new URLSearchParams(this.#at.query);
-    query.set('panel', panel);
-    query.delete('focus');
-    return `${this.#at.path}?${query.toString().replaceAll('%3A', ':')}`;
   }
   /** Opens or closes the right panel; the main column does not change. `focus` is written as in the address. */
   open(panel: string | null, focus: string | null = null, replace = false): void {

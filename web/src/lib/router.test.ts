@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { filePanel, currentPath, parsePlace, to } from './router.svelte';
+import { currentPath, parsePlace, to } from './router.svelte';
 
 const at = (path: string) => parsePlace(new URL(path, 'http://x'));
 
@@ -70,9 +70,11 @@ test('the panel is in the query, the message in the fragment', () => {
   expect(at('/n/c/g?panel=other:x').panel).toBeNull();
 });
 test('a file is a panel, with its part and the passage that is marked', () => {
-  const file = { kind: 'file', id: 'file_1', part: 12, quote: null };
+  const file = { kind: 'file', id: 'file_1', part: 12, range: '' };
   expect(at('/n/c/g?panel=file:file_1:12').panel).toEqual(file);
   expect(at('/n/c/g?panel=file:file_1').panel).toEqual({ ...file, part: null });
+  expect(at('/n/search?panel=file:file_1:12:0-80').panel).toEqual({ ...file, range: '0-80' });
+});
   const quote = { from: 0, to: 80 };
   expect(filePanel('file_1', 12, quote)).toBe('file:file_1:12:0-80');
   expect(at(`/n/search?panel=${filePanel('file_1', 12, quote)}`).panel).toEqual({ ...file, quote });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { dayOf, full, sentText } from './time';
+import { dayOf } from './time';
 
 test('days have familiar names', () => {
   const now = new Date(2026, 0, 8, 12);
@@ -8,11 +8,4 @@ test('days have familiar names', () => {
   expect(dayOf(at(7), now)).toBe('Yesterday');
   expect(dayOf(at(5), now)).toBe('Monday');
   expect(dayOf(new Date(2025, 10, 2).toISOString(), now)).toBe('2 November 2025');
-});
-
-test('an imported message says where it is from', () => {
-  const at = new Date(2021, 4, 3, 9).toISOString();
-  expect(sentText(at, 'slack')).toBe('Imported from Slack, May 3, 2021');
-  expect(sentText(at, 'chats')).toBe('Imported from an archive, May 3, 2021');
-  expect(sentText(at)).toBe(full(at));
 });

@@ -17,18 +17,6 @@ const DAY_MS = 86_400_000;
 
 export const clock = (iso: string): string => format.clock.format(new Date(iso));
 export const full = (iso: string): string => format.full.format(new Date(iso));
-const imported = new Intl.DateTimeFormat('en-US', { dateStyle: 'long' });
-const SOURCES: Record<string, string> = {
-  slack: 'Slack',
-  mattermost: 'Mattermost',
-  zulip: 'Zulip',
-  discord: 'Discord',
-  openvibe: 'OpenVibe',
-};
-
-/** When a message was sent; for one of an archive: "Imported from Slack, May 3, 2021". */
-export const sentText = (iso: string, format?: string): string =>
-  format ? `Imported from ${SOURCES[format] ?? 'an archive'}, ${imported.format(new Date(iso))}` : full(iso);
 
 /** Today / Yesterday / weekday / date, in the user's time zone. */
 export function dayOf(iso: string, now = new Date()): string {

@@ -1,5 +1,6 @@
 import type { Channel } from '../api/types';
-import { filePanel, type Router } from '../lib/router.svelte';
+import { filePanel, panelHref } from '../files/address';
+import type { Router } from '../lib/router.svelte';
 import { upper } from '../lib/text';
 
 const monthDay = new Intl.DateTimeFormat('en-US', { month: 'long', day: 'numeric' });
@@ -23,7 +24,7 @@ export interface CitedFile {
 /** Address of a cited file in the panel, where the passage is marked. */
 export function fileHref(router: Router, { file_id, part = 1, from, to }: CitedFile): string {
   const quote = from !== undefined && to !== undefined ? { from, to } : null;
-  return router.hrefOf(filePanel(file_id, part, quote));
+  return panelHref(router.place, filePanel(file_id, part, quote));
 }
 
 /** "Handbook.pdf, page 12"; null if the message itself is cited, or while it is not loaded. */

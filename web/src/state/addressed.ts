@@ -10,7 +10,10 @@ export function mentionedIn(
   { people }: WorkspaceParts,
 ): { asked: Agent[]; off: Agent | undefined; inactive: Agent | undefined } {
   const silenced = silencedIn(channel);
-  const { handles, inactive } = people;
+  const { handles } = people;
+  const inactive = [...people.agentsById.values()].filter(
+    (a) => a.status === 'inactive' && a.mentionable && !a.is_system && people.hasAccess(a),
+  );
   const found = handlesIn(text, (h) => handles.has(h) || inactive.some((a) => a.name === h));
   const agents = [...found].flatMap((h) => people.agentByHandle(h) ?? []);
   return {

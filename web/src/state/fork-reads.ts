@@ -25,14 +25,15 @@ export class ForkReads {
   async mark(fork: string, seq: number): Promise<UnreadCounts | null> {
     const { api, channels, forks } = this.#deps;
     const { channel_id, message_count: before } = forks.get(fork) ?? {};
-    if (channel_id && !channels.follows(channel_id)) return { unread_count: 0, mention_count: 0 };
+    const mention_count = 0;
+    if (channel_id && !channels.follows(channel_id)) return { unread_count: 0, mention_count };
     this.#mine.set(fork, seq);
     try {
       const { unread_count } = await api.markForkRead(fork, seq);
       forks.patch(fork, { read_seq: seq, unread_count });
       // The count may not include a message that arrived in the meantime.
       if (forks.get(fork)?.message_count !== before) void this.#learn(fork);
-      return { unread_count, mention_count: 0 };
+      return { unread_count, mention_count };
     } catch {
       return null; // the list tries again while the message is on screen
     }

@@ -18,13 +18,12 @@ export class People {
   readonly online = new SvelteSet<string>();
 
   readonly roster = $derived([...this.members.values()].sort((a, b) => a.name.localeCompare(b.name)));
-  readonly #mentionable = $derived(
-    [...this.agentsById.values()].filter((a) => a.mentionable && !a.is_system && this.hasAccess(a)),
-  );
   /** Agents that people can talk to. System agents and bases are not listed. */
-  readonly agents = $derived(this.#mentionable.filter((a) => a.status === 'active'));
-  /** Agents that are turned off, whose mentions are text. */
-  readonly inactive = $derived(this.#mentionable.filter((a) => a.status === 'inactive'));
+  readonly agents = $derived(
+    [...this.agentsById.values()].filter(
+      (a) => a.status === 'active' && a.mentionable && !a.is_system && this.hasAccess(a),
+    ),
+  );
   readonly isAdmin = $derived(this.me.role === 'admin');
   readonly canWrite = $derived(this.me.role !== 'viewer');
   /** Guests see only the channels that they are in. */
