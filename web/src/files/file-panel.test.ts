@@ -42,7 +42,7 @@ test('a page is shown with its quotation, its place, and the original', async ()
   );
   expect(it.getByRole('link', { name: 'Download' }).getAttribute('href')).toBe('/v1/files/file_1?download=1');
   await fireEvent.click(it.getByRole('button', { name: 'Next page' }));
-  expect(screen.app.router.panel).toEqual({ kind: 'file', id: 'file_1', part: 3, quote: null });
+  expect(screen.app.router.panel).toEqual({ kind: 'file', id: 'file_1', part: 3, range: '' });
   await fireEvent.click(it.getByRole('button', { name: 'Previous page' }));
   expect(screen.app.router.panel).toMatchObject({ part: 1 });
 });

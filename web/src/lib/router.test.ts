@@ -75,11 +75,6 @@ test('a file is a panel, with its part and the passage that is marked', () => {
   expect(at('/n/c/g?panel=file:file_1').panel).toEqual({ ...file, part: null });
   expect(at('/n/search?panel=file:file_1:12:0-80').panel).toEqual({ ...file, range: '0-80' });
 });
-  const quote = { from: 0, to: 80 };
-  expect(filePanel('file_1', 12, quote)).toBe('file:file_1:12:0-80');
-  expect(at(`/n/search?panel=${filePanel('file_1', 12, quote)}`).panel).toEqual({ ...file, quote });
-  expect(at('/n/search?panel=file:file_1:12:x-1').panel).toEqual(file);
-});
 test('a dive is a panel, also while it is resolved, and can replace the main column', () => {
   const panel = { kind: 'dive', id: 'fork_1', resolve: false };
   expect(at('/n/c/g/t/x?panel=dive:fork_1')).toMatchObject({ panel: panel, focus: null });
