@@ -224,7 +224,7 @@ async fn a_method_with_invalid_parameters_is_not_unknown() {
     let t = team().await;
     let key = program(&t.bo, &["chat:read"]).await;
     for (method, params, code) in [
-        ("initialize", json!({}), -32602),
+        ("initialize", json!({}), -32601),
         ("tools/call", json!({"name": 5}), -32602),
         ("tools/call", json!({}), -32602),
         ("tools/call", json!({"name": "nothing"}), -32602),

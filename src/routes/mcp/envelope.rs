@@ -21,8 +21,8 @@ const BATCH_MAX: usize = 20;
 /// Value of `Accept` that `rmcp` requires.
 const ACCEPTED: &str = "application/json, text/event-stream";
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
-/// Methods with parameters that clients of all revisions call.
-const METHODS: [&str; 3] = ["initialize", "tools/list", "tools/call"];
+/// Methods with parameters that all revisions have. `initialize` is no method of the newest one.
+const METHODS: [&str; 2] = ["tools/list", "tools/call"];
 
 /// Creates a response with a JSON-RPC error. The ID is null if that of the request is unknown.
 fn error(status: StatusCode, code: ErrorCode, message: &str, id: &Value) -> Response {
