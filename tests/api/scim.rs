@@ -298,30 +298,6 @@ async fn a_user_without_active_is_active() {
 }
 
 #[tokio::test]
-async fn only_active_true_brings_a_deactivated_person_back() {
-    let w = world().await;
-    let user = w
-        .scim
-        .post("/scim/v2/Users", entra_user("cy"))
-        .await
-        .is(201);
-    let off = patch(&json!([{"op": "replace", "path": "active", "value": false}]));
-    w.scim.patch(&at(&user), off).await.is(200);
-    for operation in [
-        json!({"op": "remove", "path": "active"}),
-        json!({"op": "replace", "path": "active", "value": null}),
-    ] {
-        let form = patch(&json!([operation]));
-        let kept = w.scim.patch(&at(&user), form).await.is(200);
-        assert_eq!(kept["active"], false, "{operation}");
-        assert_eq!(member(&w.t.ada, &id(&user)).await["status"], "suspended");
-    }
-    let on = patch(&json!([{"op": "add", "path": "active", "value": true}]));
-    w.scim.patch(&at(&user), on).await.is(200);
-    assert_eq!(member(&w.t.ada, &id(&user)).await["status"], "active");
-}
-
-#[tokio::test]
 async fn bad_requests_get_errors_of_scim_and_change_nothing() {
     let w = world().await;
     let user = w

@@ -529,15 +529,7 @@ impl UserChange {
                 active: doc.active.or(row.data.active),
                 ..doc.clone()
             }),
-            Self::Patch(form) => {
-                let doc = form.apply(&row.data.0)?;
-                // Nor because it removed the attribute.
-                let kept = row.data.active.filter(|is_active| !is_active);
-                Ok(UserDoc {
-                    active: doc.active.or(kept),
-                    ..doc
-                })
-            }
+            Self::Patch(form) => form.apply(&row.data.0),
         }
     }
 }
