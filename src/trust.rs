@@ -93,7 +93,7 @@ pub fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
         rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer) => Some(
             "its certificate is not signed by a known authority: an operator can name yours in OPENVIBE_CA_FILE",
         ),
-        // What `openssl req -x509` makes by default. It is refused even if the operator's file contains it.
+        // `openssl req -x509` makes such certificates by default. They are refused even if the operator's file contains them.
         rustls::Error::InvalidCertificate(rustls::CertificateError::Other(cause))
             if cause.to_string() == "CaUsedAsEndEntity" =>
         {
