@@ -73,10 +73,11 @@ impl Finished {
 
 /// Runs a command to its end. Output above the limit is dropped.
 pub(crate) async fn finish(
-    command: Command,
+    mut command: Command,
     duration_max: Duration,
     stdout_bytes_max: u64,
 ) -> io::Result<Finished> {
+    command.kill_on_drop(true);
     wait(start(command)?, duration_max, stdout_bytes_max).await
 }
 
@@ -94,21 +95,22 @@ pub(crate) async fn finish_all(
     Ok(ended)
 }
 
-/// A group of processes, which is killed when it is dropped.
+/// A group of processes, which is terminated when it is dropped. Git then removes its locks; those of a killed one would stay in a
+/// repository of this machine.
 struct Group(Option<u32>);
 
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(pid) = self.0.and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
             // All of them may have ended.
-            let _ = kill_process_group(pid, Signal::KILL);
+            let _ = kill_process_group(pid, Signal::TERM);
         }
     }
 }
 
 fn start(mut command: Command) -> io::Result<Child> {
     use std::process::Stdio;
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn()
 }
 

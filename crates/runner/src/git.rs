@@ -35,6 +35,8 @@ const BASE_CHARS_MAX: usize = 200;
 const PACKS_MAX: usize = 50;
 const LOCAL_MAX: Duration = Duration::from_mins(2);
 const REMOTE_MAX: Duration = Duration::from_mins(10);
+/// Pause before a push that failed is repeated.
+const REMOTE_PAUSE: Duration = Duration::from_secs(1);
 const OUTPUT_BYTES_MAX: u64 = 32 << 20;
 /// Address space of a command that reads an agent's changes: a small patch can hold files of any size, which are allocated as a whole.
 const PATCH_MEMORY_MB: u64 = 4096;
@@ -557,9 +559,18 @@ impl Mirror {
         let service = self.service("receive-pack");
         arguments.extend(service.as_deref());
         arguments.extend(["--", &self.repository.url, &reference]);
-        let mut pushing = self.command(Self::git());
-        self.keep_private(&mut pushing, scratch)?;
-        let output = Self::reach(pushing, &arguments, REMOTE_MAX).await.map_err(|error| {
+        let push_once = async || {
+            let mut pushing = self.command(Self::git());
+            self.keep_private(&mut pushing, scratch)?;
+            Self::reach(pushing, &arguments, REMOTE_MAX).await
+        };
+        let mut output = push_once().await;
+        if output.is_err() {
+            // The remote can still be at work on a push of a runner that was killed, and holds the branch.
+            tokio::time::sleep(REMOTE_PAUSE).await;
+            output = push_once().await;
+        }
+        let output = output.map_err(|error| {
             failed(format!("{} was not pushed to {}: {}", self.name, push.branch, error.message))
         })?;
         // The commit is public now, and a later copy can build on it without the objects of this session.

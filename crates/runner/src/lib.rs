@@ -108,7 +108,7 @@ pub enum RunnerError {
 /// # Errors
 /// The sandbox is missing, the server rejects the runner, or its directory cannot be used.
 pub async fn run(config: Config, stop: &CancellationToken) -> Result<(), RunnerError> {
-    let _lock = lock(&config)?;
+    let _lock = Lock::take(&config)?;
     let client = client()?;
     let mirrors = Some(config.data_dir.join("mirrors"));
     let places = Places { session: config.data_dir.join("check"), mirror: mirrors };
@@ -158,16 +158,27 @@ fn client() -> reqwest::Result<reqwest::Client> {
         .build()
 }
 
-/// Locks the directory: two runners would write the same journals.
-fn lock(config: &Config) -> Result<std::fs::File, RunnerError> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&config.data_dir)?;
-    let file = std::fs::File::create(config.data_dir.join("lock"))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => {
-            Err(RunnerError::InUse(config.data_dir.display().to_string()))
+/// Lock of a runner's directory: two runners would write the same journals.
+struct Lock(std::fs::File);
+
+impl Lock {
+    fn take(config: &Config) -> Result<Self, RunnerError> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&config.data_dir)?;
+        let file = std::fs::File::create(config.data_dir.join("lock"))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(std::fs::TryLockError::WouldBlock) => {
+                Err(RunnerError::InUse(config.data_dir.display().to_string()))
+            }
+            Err(std::fs::TryLockError::Error(error)) => Err(error.into()),
         }
-        Err(std::fs::TryLockError::Error(error)) => Err(error.into()),
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // A child that has not executed its program yet has the file, too, so that closing it is not enough.
+        let _ = self.0.unlock();
     }
 }
 

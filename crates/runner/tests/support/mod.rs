@@ -374,7 +374,14 @@ impl Setup {
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         let (config, stopping) = (self.config.clone(), stop.clone());
-        tasks.spawn(async move { openvibe_runner::run(config, &stopping).await });
+        tasks.spawn(async move {
+            let ended = openvibe_runner::run(config, &stopping).await;
+            // A test that waits for the runner only sees that it does not come.
+            if let Err(error) = &ended {
+                eprintln!("the runner ended: {error}");
+            }
+            ended
+        });
         Running { stop, tasks }
     }
 }
