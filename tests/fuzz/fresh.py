@@ -111,6 +111,13 @@ def _signed_up(t):
     return {"body": {"email": f"{t.word('new')}@example.org"}}
 
 
+def _run(t):
+    """A run of a new workflow, in a channel: the document's example names none."""
+    channel = t.channel()
+    body = {"channel_id": channel, "thread_id": None, "client_id": None}
+    return {"id": t.flow(), "body": body, "whole": {"channel_id": channel, "input": "the fair"}}
+
+
 FRESH = {
     "POST /v1/auth/signup": _signed_up,
     "DELETE /v1/auth/sessions/{id}": _of("ended_session"),
@@ -229,9 +236,7 @@ FRESH = {
     "PUT /v1/workflows/{id}": lambda t: {"id": t.flow(), "body": {"name": t.word("flow")}},
     "PATCH /v1/workflows/{id}": _of("flow"),
     "DELETE /v1/workflows/{id}": _of("flow"),
-    "POST /v1/workflows/{id}/runs": lambda t: {
-        "id": t.flow(), "body": {"channel_id": t.channel(), "thread_id": None, "client_id": None, "input": "the fair"},
-    },
+    "POST /v1/workflows/{id}/runs": _run,
     "POST /v1/runs/{id}/cancel": _of("run"),
     "POST /v1/runs/{id}/resume": _of("run"),
     "POST /v1/workflows/{id}/rollback": _of("flow"),
