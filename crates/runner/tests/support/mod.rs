@@ -370,13 +370,16 @@ impl Setup {
         RunnerProcess(child.unwrap())
     }
 
+    #[expect(
+        clippy::print_stderr,
+        reason = "a test that waits for the runner does not see why it ended"
+    )]
     pub fn run(&self) -> Running {
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         let (config, stopping) = (self.config.clone(), stop.clone());
         tasks.spawn(async move {
             let ended = openvibe_runner::run(config, &stopping).await;
-            // A test that waits for the runner only sees that it does not come.
             if let Err(error) = &ended {
                 eprintln!("the runner ended: {error}");
             }
