@@ -49,6 +49,7 @@ pub mod patch;
 pub mod permissions;
 pub mod personal;
 pub mod poll;
+pub mod poster;
 pub mod providers;
 pub mod proxy;
 pub mod push;

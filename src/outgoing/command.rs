@@ -8,9 +8,8 @@ use uuid::Uuid;
 
 use super::{
     body::{self, Subscriber},
-    client::CONTENT_JSON,
     queue::{self, BotSocketId},
-    sender::{EventSender, Unsigned},
+    sender::{CONTENT_JSON, EventSender, Unsigned},
     sockets::{BotSocket, SocketCall},
 };
 use crate::{

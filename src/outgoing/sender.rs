@@ -7,6 +7,7 @@ use std::{
 };
 
 use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use reqwest::{RequestBuilder, header::CONTENT_TYPE};
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::{Notify, watch};
@@ -14,7 +15,6 @@ use uuid::Uuid;
 
 use super::{
     body::{self, Subscriber},
-    client::{CONTENT_JSON, ProgramAnswer, ProgramClient, SignedRequest},
     queue::{self, AttemptOutcome, Destination, DueBotDelivery},
     sign::{slack_signature, standard_signature},
 };
@@ -28,6 +28,7 @@ use crate::{
     ids::{BotDeliveryId, BotId, WorkspaceId},
     outbound::{Denied, Rules, Url},
     poll::poll_while,
+    poster::{Answer, Poster},
     secrets::{self, Keyring, SecretError},
     time::Timestamp,
 };
@@ -44,6 +45,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Time without a success after which a subscription is paused.
 const FAILING_MAX: Duration = Duration::from_hours(3 * 24);
+
+/// Part of an answer that is read.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+pub(super) const CONTENT_JSON: &str = "application/json";
 
 pub(super) fn count(outcome: &'static str) {
     metrics::counter!("openvibe_hook_deliveries_total", "outcome" => outcome).increment(1);
@@ -63,7 +68,7 @@ pub struct EventTestResult {
 /// Sender of events.
 pub struct EventSender {
     keyring: Arc<Keyring>,
-    client: ProgramClient,
+    poster: Poster,
     pub(super) public_url: String,
     woken: Notify,
     /// Number of times that deliveries were inserted by this node.
@@ -106,7 +111,7 @@ impl InProgress {
 /// Result of an attempt.
 enum Attempt {
     Skipped,
-    Answered(ProgramAnswer),
+    Answered(Answer),
 }
 
 /// An event before it is signed.
@@ -121,23 +126,24 @@ pub(super) struct Unsigned<'a> {
 }
 
 impl Unsigned<'_> {
-    fn sign(self, secrets: &[String]) -> SignedRequest {
-        let body = self.body.into_bytes();
+    /// Headers that sign the request.
+    fn signature(&self, secrets: &[String]) -> Vec<(&'static str, String)> {
+        let body = self.body.as_bytes();
         let at_s = now().unix_s();
-        let headers = match self.format {
+        match self.format {
             BotEventFormat::Standard => vec![
                 ("webhook-id", self.id.to_owned()),
                 ("webhook-timestamp", at_s.to_string()),
                 (
                     "webhook-signature",
-                    standard_signature(secrets, self.id, at_s, &body),
+                    standard_signature(secrets, self.id, at_s, body),
                 ),
             ],
             BotEventFormat::Slack => {
                 let secret = secrets.first().map(String::as_str).unwrap_or_default();
                 let mut headers = vec![
                     ("x-slack-request-timestamp", at_s.to_string()),
-                    ("x-slack-signature", slack_signature(secret, at_s, &body)),
+                    ("x-slack-signature", slack_signature(secret, at_s, body)),
                 ];
                 if self.failures > 0 {
                     headers.push(("x-slack-retry-num", self.failures.to_string()));
@@ -145,12 +151,6 @@ impl Unsigned<'_> {
                 }
                 headers
             }
-        };
-        SignedRequest {
-            url: self.url,
-            headers,
-            body,
-            content_type: self.content_type,
         }
     }
 }
@@ -159,7 +159,7 @@ impl EventSender {
     pub fn new(keyring: Arc<Keyring>, rules: Rules, public_url: &str) -> Self {
         Self {
             keyring,
-            client: ProgramClient::new(rules),
+            poster: Poster::new(rules),
             public_url: public_url.to_owned(),
             woken: Notify::new(),
             inserted: watch::Sender::new(0),
@@ -178,8 +178,16 @@ impl EventSender {
     }
 
     /// Signs and sends a request.
-    pub(super) async fn send(&self, request: Unsigned<'_>, secrets: &[String]) -> ProgramAnswer {
-        self.client.send(request.sign(secrets)).await
+    pub(super) async fn send(&self, request: Unsigned<'_>, secrets: &[String]) -> Answer {
+        let headers = request.signature(secrets);
+        let build = |mut sent: RequestBuilder| {
+            for (name, value) in headers {
+                sent = sent.header(name, value);
+            }
+            sent.header(CONTENT_TYPE, request.content_type)
+                .body(request.body)
+        };
+        self.poster.post(request.url, build, ANSWER_BYTES_MAX).await
     }
 
     /// Changes whenever this node has inserted deliveries.
@@ -207,7 +215,7 @@ impl EventSender {
         let Some(url) = &settings.url else {
             return Ok(());
         };
-        self.client.check(url).await.map_err(|denied| {
+        self.poster.check(url).await.map_err(|denied| {
             let problem = match denied {
                 Denied::NotEncrypted(host) => format!("{host} must be used with https"),
                 Denied::NotFound(host) => format!("could not find the host {host}"),
@@ -236,7 +244,7 @@ impl EventSender {
     }
 
     /// Sends `url_verification`.
-    async fn challenge(&self, url: &Url, secrets: &[String], challenge: &str) -> ProgramAnswer {
+    async fn challenge(&self, url: &Url, secrets: &[String], challenge: &str) -> Answer {
         let body = json!({"token": "", "type": "url_verification", "challenge": challenge});
         let request = Unsigned {
             format: BotEventFormat::Slack,
@@ -410,7 +418,7 @@ impl EventSender {
         let known = match self.secrets_of(&mut c, subscriber).await {
             Ok(known) => known,
             Err(SecretError::Db(e)) => return Err(e),
-            Err(e) => return Ok(Attempt::Answered(ProgramAnswer::lost(&e.to_string()))),
+            Err(e) => return Ok(Attempt::Answered(Answer::lost(&e.to_string()))),
         };
         drop(c);
         let id = delivery.id.to_string();
@@ -441,7 +449,7 @@ async fn settle(
             let due_at = if answer.is_success() || answer.status == Some(GONE) {
                 None
             } else {
-                delivery.next_attempt(answer.retry_after)
+                delivery.next_attempt(answer.retry_after.unwrap_or_default())
             };
             let (state, label) = match (answer.is_success(), due_at) {
                 (true, _) => (BotDeliveryState::Sent, "sent"),

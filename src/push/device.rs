@@ -8,13 +8,14 @@ use base64::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{client::origin_of, crypto::BrowserKeys, error::PushError, queue::DeliveryState};
+use super::{crypto::BrowserKeys, error::PushError, queue::DeliveryState};
 use crate::{
     auth::AuthError,
     db::{Conn, DbError, now},
     ids::{DeviceId, SessionId, UserId},
     inbox::InboxReason,
     outbound::Url,
+    poster::origin_of,
     time::Timestamp,
 };
 

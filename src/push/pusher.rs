@@ -7,7 +7,6 @@ use tokio::sync::{Mutex, Notify};
 
 use super::{
     answers::PushAnswers,
-    client::PushClient,
     device::{PushDevice, RecentDelivery, Subscription},
     error::PushError,
     origins::Origins,
@@ -17,6 +16,7 @@ use crate::{
     config::NotifyPace,
     db::Db,
     outbound::{Denied, Rules},
+    poster::Poster,
     realtime::Hub,
     secrets::{Keyring, SecretError},
     text_enum::text_enum,
@@ -56,7 +56,7 @@ pub struct Pusher {
     pub(super) hub: Arc<Hub>,
     subject: Subject,
     pub pace: NotifyPace,
-    pub(super) client: PushClient,
+    pub(super) poster: Poster,
     pub(super) origins: Origins,
     identity: Mutex<Option<Arc<Identity>>>,
     woken: Notify,
@@ -75,7 +75,7 @@ impl Pusher {
             hub,
             subject,
             pace,
-            client: PushClient::new(rules),
+            poster: Poster::new(rules),
             origins: Origins::default(),
             identity: Mutex::default(),
             woken: Notify::new(),
@@ -120,7 +120,7 @@ impl Pusher {
     /// # Errors
     /// `BadEndpoint`.
     pub async fn check(&self, subscription: &Subscription) -> Result<(), PushError> {
-        self.client.check(&subscription.url).await.map_err(|denied| {
+        self.poster.check(&subscription.url).await.map_err(|denied| {
             PushError::BadEndpoint(match denied {
                 Denied::NotEncrypted(host) => format!("{host} must be used with https"),
                 Denied::NotFound(host) => format!("could not find the host {host}"),

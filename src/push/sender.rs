@@ -6,7 +6,7 @@ use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use uuid::Uuid;
 
 use super::{
-    client::{Answer, PushRequest, origin_of, service_of},
+    client::{self, PushRequest, service_of},
     crypto::{self, BrowserKeys},
     device::{self, DeviceTarget},
     error::PushError,
@@ -23,6 +23,7 @@ use crate::{
     ids::{DeviceId, UserId},
     outbound::Url,
     poll::poll_while,
+    poster::{Answer, origin_of},
     time::Timestamp,
 };
 
@@ -33,6 +34,7 @@ const AT_ONCE_PER_ORIGIN: usize = 64;
 const REFILLED_AT: usize = 32;
 /// Interval between checks for more deliveries while others are being sent.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+const RETRY_AFTER_DEFAULT: Duration = Duration::from_mins(1);
 /// Pause of a device whose push service refused this server.
 const REFUSED_FOR: Duration = Duration::from_hours(24);
 
@@ -223,7 +225,7 @@ impl Pusher {
     fn note(&self, origin: &str, reaction: Reaction, answer: &Answer) {
         match reaction {
             Reaction::Retry => self.origins.failed(origin),
-            Reaction::Wait => self.origins.pause(origin, answer.retry_after),
+            Reaction::Wait => self.origins.pause(origin, pause_of(answer)),
             _ => self.origins.succeeded(origin),
         }
     }
@@ -283,7 +285,7 @@ impl Pusher {
         let unusable = |text: &str| Answer {
             status: Some(410),
             text: text.to_owned(),
-            retry_after: Duration::ZERO,
+            retry_after: None,
         };
         let (Ok(url), Some(keys)) = (Url::parse(&target.endpoint), target.keys()) else {
             return unusable("the subscription is not valid");
@@ -291,15 +293,14 @@ impl Pusher {
         let Some((authorization, body)) = self.seal(identity, &url, &keys, payload) else {
             return unusable("the message could not be encrypted");
         };
-        self.client
-            .send(PushRequest {
-                url: &url,
-                authorization: &authorization,
-                topic: &payload.tag,
-                urgency: payload.urgency,
-                body,
-            })
-            .await
+        let request = PushRequest {
+            url,
+            authorization: &authorization,
+            topic: &payload.tag,
+            urgency: payload.urgency,
+            body,
+        };
+        client::send(&self.poster, request).await
     }
 
     /// Authorization and encrypted body of a message.
@@ -397,6 +398,11 @@ async fn skip(
     .await
 }
 
+/// Time for which a push service is not asked again.
+fn pause_of(answer: &Answer) -> Duration {
+    answer.retry_after.unwrap_or(RETRY_AFTER_DEFAULT)
+}
+
 /// Text for an answer with which a push service refuses this server.
 fn refusal(service: &str, answer: &Answer) -> String {
     let answer = format!("{} {}", answer.status.unwrap_or_default(), answer.text);
@@ -415,7 +421,7 @@ async fn settle(
         Reaction::Sent => (DeliveryState::Sent, None, 1),
         Reaction::Refused => (DeliveryState::Refused, None, 1),
         Reaction::Gone => (DeliveryState::Gone, None, 1),
-        Reaction::Wait => (DeliveryState::Queued, Some(now() + answer.retry_after), 0),
+        Reaction::Wait => (DeliveryState::Queued, Some(now() + pause_of(answer)), 0),
         Reaction::Retry if retry.is_some() => (DeliveryState::Queued, retry, 1),
         Reaction::Retry | Reaction::Shorten | Reaction::Fail => (DeliveryState::Failed, None, 1),
     };

@@ -27,6 +27,7 @@ const LAYERS: &[&[&str]] = &[
         "time",
     ],
     &[
+        "poster",
         "release",
         "storage",
         "telemetry",

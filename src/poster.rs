@@ -1,4 +1,4 @@
-//! Requests to the programs of bots.
+//! POST requests to programs and services of others, with one client for each origin.
 
 use std::{
     collections::HashMap,
@@ -6,73 +6,65 @@ use std::{
     time::Duration,
 };
 
-use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use reqwest::{RequestBuilder, header::RETRY_AFTER};
 
 use crate::outbound::{Denied, Gate, LocalAddresses, Rules, Url};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// Part of an answer that is read.
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// Part of an answer that people see.
-const SHOWN_MAX: usize = 200;
 /// Maximum number of origins with open connections.
 const CLIENTS_MAX: usize = 64;
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
+/// Part of an answer that people see.
+const SHOWN_MAX: usize = 200;
 
-pub(super) const CONTENT_JSON: &str = "application/json";
-
-/// A signed event.
-pub(super) struct SignedRequest {
-    pub(super) url: Url,
-    pub(super) headers: Vec<(&'static str, String)>,
-    pub(super) body: Vec<u8>,
-    pub(super) content_type: &'static str,
+/// Scheme, host, and port of a URL.
+pub fn origin_of(url: &Url) -> String {
+    url.origin().ascii_serialization()
 }
 
-/// Answer of a program.
+/// Answer to a request.
 #[derive(Debug, Clone)]
-pub(super) struct ProgramAnswer {
+pub struct Answer {
     /// `None` if there was no complete answer.
-    pub(super) status: Option<u16>,
-    /// The answer, or the reason why there is none.
-    pub(super) text: String,
-    pub(super) retry_after: Duration,
+    pub status: Option<u16>,
+    /// The beginning of the answer, or the reason why there is none.
+    pub text: String,
+    /// Time that the answer asks to wait; at most an hour.
+    pub retry_after: Option<Duration>,
 }
 
-impl ProgramAnswer {
-    pub(super) fn lost(text: &str) -> Self {
+impl Answer {
+    pub fn lost(text: &str) -> Self {
         Self {
             status: None,
             text: text.to_owned(),
-            retry_after: Duration::ZERO,
+            retry_after: None,
         }
     }
 
-    pub(super) fn is_success(&self) -> bool {
+    pub fn is_success(&self) -> bool {
         self.status
             .is_some_and(|status| (200..300).contains(&status))
     }
 
-    /// Beginning of the answer, in one line.
-    pub(super) fn shown(&self) -> String {
+    /// The beginning of the text, as a line without control characters.
+    pub fn shown(&self) -> String {
         let words: Vec<&str> = self.text.split_whitespace().collect();
-        words
-            .join(" ")
-            .chars()
-            .filter(|c| !c.is_control())
-            .take(SHOWN_MAX)
-            .collect()
+        let line = words.join(" ");
+        let visible = line.chars().filter(|c| !c.is_control());
+        visible.take(SHOWN_MAX).collect()
     }
 }
 
-pub(super) struct ProgramClient {
+/// Sends requests to addresses that the rules permit.
+pub struct Poster {
     rules: Arc<Rules>,
     clients: Mutex<HashMap<String, reqwest::Client>>,
 }
 
-impl ProgramClient {
-    pub(super) fn new(rules: Rules) -> Self {
+impl Poster {
+    pub fn new(rules: Rules) -> Self {
         Self {
             rules: Arc::new(rules),
             clients: Mutex::default(),
@@ -88,7 +80,7 @@ impl ProgramClient {
     ///
     /// # Errors
     /// `Denied`.
-    pub(super) async fn check(&self, url: &Url) -> Result<(), Denied> {
+    pub async fn check(&self, url: &Url) -> Result<(), Denied> {
         self.gate(url)?.check().await
     }
 
@@ -97,7 +89,7 @@ impl ProgramClient {
         let denied = |_: Denied| "the address is not permitted".to_owned();
         let gate = self.gate(url).map_err(denied)?;
         gate.check_literal().map_err(denied)?;
-        let origin = url.origin().ascii_serialization();
+        let origin = origin_of(url);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(&origin) {
             return Ok(client.clone());
@@ -115,42 +107,39 @@ impl ProgramClient {
         Ok(client)
     }
 
-    /// Sends an event, and returns the answer or the reason why there is none.
-    pub(super) async fn send(&self, request: SignedRequest) -> ProgramAnswer {
-        let client = match self.client(&request.url) {
+    /// Sends the request that `build` makes, and returns the answer up to a number of bytes, or the reason why there is none.
+    pub async fn post(
+        &self,
+        url: Url,
+        build: impl FnOnce(RequestBuilder) -> RequestBuilder,
+        bytes_max: usize,
+    ) -> Answer {
+        let client = match self.client(&url) {
             Ok(client) => client,
-            Err(e) => return ProgramAnswer::lost(&e),
+            Err(e) => return Answer::lost(&e),
         };
-        let mut sent = client
-            .post(request.url)
-            .header(CONTENT_TYPE, request.content_type);
-        for (name, value) in request.headers {
-            sent = sent.header(name, value);
-        }
-        let mut response = match sent.body(request.body).send().await {
+        let mut response = match build(client.post(url)).send().await {
             Ok(response) => response,
-            Err(e) if e.is_timeout() => return ProgramAnswer::lost("no answer within 10 s"),
-            Err(e) if e.is_connect() => return ProgramAnswer::lost("no connection"),
-            Err(_) => return ProgramAnswer::lost("the connection was lost"),
+            Err(e) if e.is_timeout() => return Answer::lost("no answer within 10 s"),
+            Err(e) if e.is_connect() => return Answer::lost("no connection"),
+            Err(_) => return Answer::lost("the connection was lost"),
         };
         let status = response.status().as_u16();
         let wait = response.headers().get(RETRY_AFTER);
         let wait = wait.and_then(|wait| wait.to_str().ok()?.trim().parse().ok());
         let mut text = Vec::new();
-        while text.len() < ANSWER_BYTES_MAX {
+        while text.len() < bytes_max {
             match response.chunk().await {
                 Ok(Some(chunk)) => text.extend_from_slice(&chunk),
                 Ok(None) => break,
-                Err(_) => return ProgramAnswer::lost("the connection was lost"),
+                Err(_) => return Answer::lost("the connection was lost"),
             }
         }
-        text.truncate(ANSWER_BYTES_MAX);
-        ProgramAnswer {
+        text.truncate(bytes_max);
+        Answer {
             status: Some(status),
             text: String::from_utf8_lossy(&text).into_owned(),
-            retry_after: wait.map_or(Duration::ZERO, |s| {
-                Duration::from_secs(s).min(RETRY_AFTER_MAX)
-            }),
+            retry_after: wait.map(|s| Duration::from_secs(s).min(RETRY_AFTER_MAX)),
         }
     }
 }
