@@ -284,13 +284,19 @@ async fn people_who_are_active_or_have_read_are_not_notified() {
     assert_eq!(p.service.nth(1).await.device, "cem");
     assert_eq!(p.recent().await, json!([]));
     // Rights, levels, and markers are checked again before each attempt.
-    p.service.answer("cem", [PushAnswer::RetryAfter(429, 1)]);
+    p.service.answer("cem", [PushAnswer::Status(500, "")]);
     let made = p.t.ada.start(&p.t.general, "@cem again").await;
     p.service.nth(2).await;
     let thread = text(&made, "/thread/id");
     let seq = made["message"]["seq"].clone();
     let path = format!("/v1/threads/{thread}/read");
     cem.put(&path, json!({"seq": seq})).await.ok();
+    p.until("the answer to be stored", async |p: &Phones| {
+        let refused = "deliveries where status = 500";
+        p.t.app.place.count(refused).await == 1
+    })
+    .await;
+    p.hurry().await;
     p.until("a skipped delivery", async |p: &Phones| {
         p.t.app
             .place
