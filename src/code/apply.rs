@@ -471,10 +471,9 @@ async fn failed(
     if turn.session_id != session {
         return Ok(());
     }
-    // First, so that the runner is not told.
-    turns::end(c, turn, Told::Knows).await?;
     let text = (!cause.is_empty()).then_some(cause);
-    turns::fail(c, task, code_of(code), text).await?;
+    turns::fail_task(c, task, code_of(code), text).await?;
+    turns::end(c, turn, Told::Knows).await?;
     let row = sessions::find_row(c, session).await?;
     if row.is_some_and(|row| row.state == SessionState::Preparing) {
         // There is no copy.

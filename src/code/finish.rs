@@ -257,14 +257,10 @@ async fn complete(
         ..TaskOutput::default()
     };
     let model = engine.map(|(engine,)| engine).unwrap_or_default();
-    let label = turns::engine_label(&model);
     queue::finish(c, lease, &End::Completed { output, model }).await?;
     remove_superseded(c, turn.task.retry_of, lease.audience).await?;
     post::continue_chain(c, &turn.task, lease.audience).await?;
-    post::start_unread(c, &turn.task, lease.audience).await?;
-    metrics::counter!("openvibe_code_turns_total", "state" => "completed", "engine" => label)
-        .increment(1);
-    Ok(())
+    post::start_unread(c, &turn.task, lease.audience).await
 }
 
 /// Turns the partial replies and notices of retried tasks into tombstones.

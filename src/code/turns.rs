@@ -320,7 +320,7 @@ async fn limits_of(
 }
 
 /// Label of an engine in metrics: names that operators make up are not labels.
-pub(super) fn engine_label(engine: &str) -> &'static str {
+fn engine_label(engine: &str) -> &'static str {
     let known = ["builtin", "claude", "codex", "gemini", "opencode"];
     known
         .into_iter()
@@ -600,12 +600,26 @@ async fn announce_waiting(c: &mut Conn, ended: CodeSessionId) -> Result<(), DbEr
     Ok(())
 }
 
-/// Removes the key of a turn, and the texts of its commands.
+/// Counts a turn whose task has ended.
+async fn count(c: &mut Conn, turn: Turn) -> Result<(), DbError> {
+    let (status, engine): (TaskStatus, String) = c
+        .q("select t.status, s.engine from tasks t join code_sessions s on s.id = $2 where t.id = $1")
+        .bind(turn.task_id)
+        .bind(turn.session_id)
+        .one()
+        .await?;
+    metrics::counter!("openvibe_code_turns_total", "state" => status.as_str(), "engine" => engine_label(&engine))
+        .increment(1);
+    Ok(())
+}
+
+/// Removes the key of a turn whose task has ended, and the texts of its commands.
 pub(super) async fn end(c: &mut Conn, turn: Turn, told: Told) -> Result<(), DbError> {
     c.q("delete from task_keys where task_id = $1")
         .bind(turn.task_id)
         .run()
         .await?;
+    count(c, turn).await?;
     commands::blank(c, turn.task_id).await?;
     if told == Told::Cancel {
         let task = turn.task_id.to_string();
@@ -629,15 +643,27 @@ pub(super) async fn end(c: &mut Conn, turn: Turn, told: Told) -> Result<(), DbEr
     Ok(())
 }
 
-/// Fails the task of a turn, or one that cannot become a turn, with a notice: `cause`, or the text for the code. Nothing happens to a task
-/// that has ended, except that its turn ends.
+/// Fails the task of a turn, or one that cannot become a turn, and ends the turn.
 pub(super) async fn fail(
     c: &mut Conn,
     id: TaskId,
     code: FailCode,
     cause: Option<&str>,
 ) -> Result<(), DbError> {
-    let turn = find(c, id).await?;
+    fail_task(c, id, code, cause).await?;
+    match find(c, id).await? {
+        Some(turn) => end(c, turn, Told::Cancel).await,
+        None => Ok(()),
+    }
+}
+
+/// Fails a task with a notice: `cause`, or the text for the code. Nothing happens to a task that has ended.
+pub(super) async fn fail_task(
+    c: &mut Conn,
+    id: TaskId,
+    code: FailCode,
+    cause: Option<&str>,
+) -> Result<(), DbError> {
     let task = queue::find_task(c, id).await?.filter(Task::is_active);
     if let Some((task, target)) = task.as_ref().and_then(|task| Some((task, task.target()?))) {
         let audience = queue::audience_in(c, task.channel_id).await?;
@@ -667,10 +693,7 @@ pub(super) async fn fail(
         let error = TaskError { code, message };
         queue::fail(c, id, error, Some(notice.id), audience).await?;
     }
-    match turn {
-        Some(turn) => end(c, turn, Told::Cancel).await,
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// Fails a turn whose call of a model a budget does not allow.

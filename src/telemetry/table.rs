@@ -222,9 +222,14 @@ pub const METRICS: &[Metric] = &[
         &["state", "engine"],
         Kind::Counter,
         Unit::Count,
-        "turns of agents in repositories that have begun or were completed",
+        "turns of agents in repositories: `begun`, then `completed`, `failed`, or `cancelled`",
     )
-    .there_from_start(&[&["begun", "builtin"], &["completed", "builtin"]]),
+    .there_from_start(&[
+        &["begun", "builtin"],
+        &["completed", "builtin"],
+        &["failed", "builtin"],
+        &["cancelled", "builtin"],
+    ]),
     metric(
         "openvibe_code_pushes_total",
         &["result"],

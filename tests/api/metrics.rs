@@ -8,10 +8,13 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::{
+    code::allow,
+    code_turns::{COMMIT, done},
     faults::{Prepared, prepared},
     imports::{export, imported},
     support::{
-        Answer, Gate, Hold, PASSWORD, Person, Socket, TestProcess, id, pause, team, visitor, within,
+        Answer, Gate, Hold, PASSWORD, Person, ScriptedRunner, Socket, TestProcess, id, new_runner,
+        pause, team, text, visitor, within,
     },
 };
 
@@ -231,6 +234,37 @@ async fn a_reply_is_counted_once_with_its_call_and_its_tokens() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn turns_on_runners_are_counted_by_their_end() {
+    let (p, server, ada) = started(&[]).await;
+    let (_, key) = new_runner(&ada, "build-1").await;
+    let mut runner = ScriptedRunner::connect(&server.base, &key, &["api"]).await;
+    allow(&ada, "api", &[&id(&ada.channel("general").await)]).await;
+    let turns =
+        |state: &str| format!("openvibe_code_turns_total{{state=\"{state}\",engine=\"builtin\"}}");
+    for end in ["completed", "failed", "cancelled"] {
+        let task = ada.ask(&p.thread, "@coder fix the login").await;
+        let session = text(&runner.command("prompt").await, "/session");
+        let opened = json!({"type": "opened", "commit": COMMIT});
+        runner.event(&session, opened).await;
+        match end {
+            "completed" => {
+                runner.event(&session, done(&task, 0)).await;
+            }
+            "failed" => {
+                let failed = json!({"type": "failed", "task": task, "action": null, "code": "refused", "message": "No."});
+                runner.event(&session, failed).await;
+            }
+            _ => {
+                ada.act(&format!("/v1/tasks/{task}/cancel")).await.is(200);
+                runner.command("cancel").await;
+            }
+        }
+        once(&ada, &turns(end), 1.0).await;
+    }
+    assert_eq!(Figures::of(&ada).await.get(&turns("begun")), 3.0);
 }
 
 #[tokio::test]
