@@ -22,7 +22,7 @@ use crate::{
         CodePlanEntry, CodeStep, CodeStepState,
         hub::{Conversation, TaskRun},
     },
-    tasks::{FailCode, queue},
+    tasks::{FailCode, TokenUsage, queue},
 };
 
 /// Maximum size of the text of a reply in UTF-8 bytes.
@@ -34,6 +34,8 @@ const PLAN_MAX: usize = 50;
 const STEPS_PER_WEIGHT: usize = 16;
 const TITLE_CHARS_MAX: usize = 300;
 const KIND_CHARS_MAX: usize = 40;
+/// Maximum number of tokens of a report: sums of them can be counted.
+const TOKENS_MAX: u64 = 1 << 40;
 /// Maximum length of a failure's description in characters.
 const CAUSE_CHARS_MAX: usize = 500;
 
@@ -183,9 +185,14 @@ async fn store(
         Event::Usage {
             task,
             reported_cost_usd,
+            input_tokens,
+            output_tokens,
         } => {
             if let Some(turn) = active(c, session, &task).await? {
-                count_cost(c, &turn, reported_cost_usd).await?;
+                count_tokens(c, session, &turn, [input_tokens, output_tokens]).await?;
+                if let Some(usd) = reported_cost_usd {
+                    count_cost(c, &turn, usd).await?;
+                }
             }
             None
         }
@@ -408,6 +415,28 @@ async fn store_plan(
         steps: Vec::new(),
         plan: Some(plan),
     }))
+}
+
+/// Adds input and output tokens of calls that an agent has made without this server, as it reports them.
+async fn count_tokens(
+    c: &mut Conn,
+    session: CodeSessionId,
+    turn: &ActiveTurn,
+    tokens: [u64; 2],
+) -> Result<(), DbError> {
+    let [input_tokens, output_tokens] = tokens.map(|count| count.min(TOKENS_MAX).cast_signed());
+    if input_tokens + output_tokens == 0 {
+        return Ok(());
+    }
+    let row = sessions::find_row(c, session).await?;
+    let usage = TokenUsage {
+        input_tokens,
+        output_tokens,
+        model: row.map(|row| row.engine).unwrap_or_default(),
+        cost_usd: None,
+        estimated: false,
+    };
+    queue::add_usage(c, turn.task.id, usage).await
 }
 
 /// Stops a turn whose cost, as its agent reports it, is above the agent's limit.

@@ -991,6 +991,7 @@ impl Job {
             status,
             agent: self.plan.agent,
             requested_by: self.plan.caller.user,
+            turn: self.plan.caller.turn,
             attempt: self.attempt.max(1),
             output: None,
             error: None,

@@ -232,7 +232,8 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// Usage of all ended model calls of a task, including canceled and failed attempts.
+/// Usage of all ended model calls of a task, including canceled and failed attempts. For work in a repository, also what an agent reports of
+/// calls to a provider of its own.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TokenUsage {
     pub input_tokens: i64,

@@ -736,6 +736,44 @@ async fn the_cost_that_an_agent_reports_ends_its_turn_at_its_limit() {
 }
 
 #[tokio::test]
+async fn a_task_has_the_tokens_that_an_agent_reports_of_its_own_model() {
+    let mut turn = started().await;
+    for (input, output) in [(100, 20), (7, 3)] {
+        let usage = json!({"type": "usage", "input_tokens": input, "output_tokens": output});
+        turn.event(usage).await;
+    }
+    turn.finish(0).await;
+    let task = turn.t.ada.task(&turn.task).await;
+    assert_eq!(
+        task["token_usage"],
+        json!({"input_tokens": 107, "output_tokens": 23, "model": "builtin", "cost_usd": null, "estimated": false})
+    );
+}
+
+#[tokio::test]
+async fn a_task_has_the_tokens_of_calls_with_the_key_of_its_turn() {
+    let mut turn = started().await;
+    let program = turn.t.ada.with_key(&text(&turn.prompt, "/key"));
+    let call = json!({"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]});
+    for _ in 0..2 {
+        program
+            .post("/v1/chat/completions", call.clone())
+            .await
+            .is(200);
+    }
+    turn.finish(0).await;
+    let usage = turn.t.ada.task(&turn.task).await["token_usage"].clone();
+    assert_eq!(
+        (
+            &usage["input_tokens"],
+            &usage["output_tokens"],
+            &usage["model"]
+        ),
+        (&json!(22), &json!(14), &json!("tiny"))
+    );
+}
+
+#[tokio::test]
 async fn a_repository_that_is_no_longer_allowed_ends_its_turns() {
     let mut turn = started().await;
     let random = turn.t.ada.private_channel("other", &[]).await;

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         ["scripted", ref capability @ ..] => {
             let loads = capability == ["load"];
             let (mode, input) = (String::new(), std::io::stdin().lock().lines());
-            Scripted { id: 0, mode, loads, input }.run();
+            Scripted { id: 0, mode, loads, usage: Value::Null, input }.run();
             ExitCode::SUCCESS
         }
         _ => ExitCode::FAILURE,
@@ -53,6 +53,8 @@ struct Scripted<I> {
     mode: String,
     /// True if it replays sessions instead of resuming them.
     loads: bool,
+    /// What it reports at the end of a prompt.
+    usage: Value,
     input: I,
 }
 
@@ -138,7 +140,8 @@ impl<I: Iterator<Item = std::io::Result<String>>> Scripted<I> {
                 }
                 Some("session/prompt") => {
                     let text = params["prompt"][0]["text"].as_str().unwrap_or_default().to_owned();
-                    json!({"stopReason": self.prompt(&text)})
+                    let stop = self.prompt(&text);
+                    json!({"stopReason": stop, "usage": self.usage.take()})
                 }
                 _ => continue,
             };
@@ -156,6 +159,7 @@ impl<I: Iterator<Item = std::io::Result<String>>> Scripted<I> {
             match word {
                 "say" => Self::say(rest),
                 "mode" => Self::say(&self.mode),
+                "usage" => self.usage = serde_json::from_str(rest).unwrap_or_default(),
                 "sh" => {
                     let id = format!("call{number}");
                     Self::update(

@@ -220,9 +220,17 @@ pub enum Event {
         task: String,
         entries: Vec<PlanEntry>,
     },
+    /// What the agent reports about calls of models that are not the server's.
     Usage {
         task: String,
-        reported_cost_usd: f64,
+        /// All costs up to now; null if they are unknown.
+        #[serde(default)]
+        reported_cost_usd: Option<f64>,
+        /// Tokens since the last report.
+        #[serde(default)]
+        input_tokens: u64,
+        #[serde(default)]
+        output_tokens: u64,
     },
     Ask {
         task: String,

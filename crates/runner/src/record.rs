@@ -24,6 +24,8 @@ const STEPS_MAX: usize = 1000;
 const STEPS_PER_FRAME: usize = 50;
 const PLAN_MAX: usize = 50;
 const LOG_BYTES_MAX: u64 = 10 << 20;
+/// Maximum number of tokens of a prompt: sums of them can be counted.
+const TOKENS_MAX: u64 = 1 << 40;
 
 pub(crate) struct Record {
     task: String,
@@ -43,6 +45,9 @@ pub(crate) struct Record {
     changed: BTreeSet<usize>,
     plan: Option<Vec<PlanEntry>>,
     cost: Option<f64>,
+    /// Tokens that were not sent.
+    input_tokens: u64,
+    output_tokens: u64,
     log: File,
     log_bytes: u64,
     text_at: Instant,
@@ -69,6 +74,8 @@ impl Record {
             changed: BTreeSet::new(),
             plan: None,
             cost: None,
+            input_tokens: 0,
+            output_tokens: 0,
             log_bytes: log.metadata()?.len(),
             log,
             text_at: now,
@@ -106,6 +113,18 @@ impl Record {
             }
             _ => {}
         }
+    }
+
+    /// Takes the usage of a prompt. Some agents count tokens from a cache or for thoughts twice, but not in the total.
+    pub(crate) fn add_tokens(&mut self, usage: &Value) {
+        let count = |name: &str| usage[name].as_u64().map(|count| count.min(TOKENS_MAX));
+        let sum = |names: &[&str]| names.iter().filter_map(|name| count(name)).sum::<u64>();
+        let input = sum(&["inputTokens", "cachedReadTokens", "cachedWriteTokens"]);
+        let output = sum(&["outputTokens", "thoughtTokens"]);
+        let total = count("totalTokens").unwrap_or(input + output);
+        let input = input.min(total.saturating_sub(sum(&["outputTokens"])));
+        self.input_tokens += input;
+        self.output_tokens += total - input;
     }
 
     fn set_plan(&mut self, entries: &Value) {
@@ -244,7 +263,7 @@ impl Record {
     pub(crate) fn next_at(&self, unacked: usize) -> Option<Instant> {
         let delay = delay(unacked);
         let text = (!self.text.is_empty()).then(|| self.text_at + TEXT_INTERVAL.max(delay));
-        let has_steps = !self.changed.is_empty() || self.plan.is_some() || self.cost.is_some();
+        let has_steps = !self.changed.is_empty() || self.plan.is_some() || self.has_usage();
         let steps = has_steps.then(|| self.steps_at + STEP_INTERVAL.max(delay));
         text.into_iter().chain(steps).min()
     }
@@ -304,9 +323,18 @@ impl Record {
         if let Some(entries) = self.plan.take() {
             events.push(Event::Plan { task: self.task.clone(), entries });
         }
-        if let Some(reported_cost_usd) = self.cost.take() {
-            events.push(Event::Usage { task: self.task.clone(), reported_cost_usd });
+        if self.has_usage() {
+            events.push(Event::Usage {
+                task: self.task.clone(),
+                reported_cost_usd: self.cost.take(),
+                input_tokens: std::mem::take(&mut self.input_tokens),
+                output_tokens: std::mem::take(&mut self.output_tokens),
+            });
         }
+    }
+
+    fn has_usage(&self) -> bool {
+        self.cost.is_some() || self.input_tokens + self.output_tokens > 0
     }
 }
 
@@ -357,6 +385,43 @@ mod tests {
         assert_eq!(record.last_text_bytes(), "Done.".len() as u64);
         let log = std::fs::read_to_string(path).unwrap();
         assert!(log.lines().any(|line| line.contains(r#""text":"data""#)), "{log}");
+    }
+
+    #[test]
+    fn each_token_counts_once() {
+        let directory = tempfile::tempdir().unwrap();
+        for (usage, input_tokens, output_tokens) in [
+            (json!({"inputTokens": 5, "outputTokens": 2}), 5, 2),
+            (
+                json!({"inputTokens": 5, "cachedReadTokens": 90, "cachedWriteTokens": 3, "outputTokens": 2, "totalTokens": 100}),
+                98,
+                2,
+            ),
+            (
+                json!({"inputTokens": 5, "outputTokens": 2, "thoughtTokens": 4, "totalTokens": 11}),
+                5,
+                6,
+            ),
+            // Those from the cache are input, too, and those for thoughts are output.
+            (
+                json!({"inputTokens": 95, "cachedReadTokens": 90, "outputTokens": 5, "thoughtTokens": 4, "totalTokens": 100}),
+                95,
+                5,
+            ),
+            (
+                json!({"inputTokens": u64::MAX, "outputTokens": -1, "totalTokens": "x"}),
+                TOKENS_MAX,
+                0,
+            ),
+        ] {
+            let mut record = Record::open("task_1", &directory.path().join("log")).unwrap();
+            record.add_tokens(&usage);
+            let task = "task_1".to_owned();
+            let event = Event::Usage { task, reported_cost_usd: None, input_tokens, output_tokens };
+            assert_eq!(record.flush(), [event], "{usage}");
+            record.add_tokens(&Value::Null);
+            assert_eq!(record.flush(), []);
+        }
     }
 
     #[test]

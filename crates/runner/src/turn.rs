@@ -477,6 +477,8 @@ impl<'a> Turn<'a> {
         let prompt =
             |text: &str| json!({"sessionId": id, "prompt": [{"type": "text", "text": text}]});
         let cancel = json!({"sessionId": id});
+        // The server counts the calls of its own models.
+        let is_counted = self.shared.config.engines[&self.state.engine].to.is_none();
         let mut own = peer.request("session/prompt", &prompt(text)).await?;
         self.state.next = None;
         let mut asking: Option<Asking> = None;
@@ -538,6 +540,9 @@ impl<'a> Turn<'a> {
                         is_new = true;
                     }
                     Some(Message::Response { id, result }) if id == own => {
+                        if let (Ok(result), false) = (&result, is_counted) {
+                            self.record.add_tokens(&result["usage"]);
+                        }
                         if let Some((Stopping::Steer, _)) = stopping {
                             stopping = None;
                             self.record.pause();

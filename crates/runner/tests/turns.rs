@@ -261,6 +261,24 @@ async fn a_canceled_turn_does_not_wait_for_its_check() {
 }
 
 #[tokio::test]
+async fn tokens_of_other_models_than_the_servers_are_reported_once() {
+    let mut server = Server::start().await;
+    let more = "sandbox = 'none'\n[engine.paid]\ncommand = ['$PROGRAM', 'scripted']\nto = 'https://api.example'\n[repository.api]";
+    let setup = Setup::new(&server, more);
+    let _running = setup.run();
+    let mut connection = server.connect(&json!({})).await;
+    connection.open(1, "paid").await;
+    for (n, expected) in [(2, [5, 2]), (3, [70, 1])] {
+        let usage = json!({"inputTokens": expected[0], "outputTokens": expected[1]});
+        connection.prompt(n, &format!("task_{n}"), &format!("usage {usage}")).await;
+        let events = connection.until("done").await;
+        let usage = events.iter().filter(|event| event["type"] == "usage");
+        let tokens = usage.map(|usage| [&usage["input_tokens"], &usage["output_tokens"]]);
+        assert_eq!(tokens.collect::<Vec<_>>(), [[&json!(expected[0]), &json!(expected[1])]]);
+    }
+}
+
+#[tokio::test]
 async fn a_steer_joins_the_running_turn() {
     let mut server = Server::start().await;
     let setup = Setup::new(&server, NONE);

@@ -1,5 +1,6 @@
 //! Events with the state of a task.
 
+use super::find_task;
 use crate::{
     db::{Conn, DbError, Json},
     ids::{ChannelId, TaskId},
@@ -87,4 +88,12 @@ pub async fn set_usage(c: &mut Conn, id: TaskId, usage: Option<TokenUsage>) -> R
         .run()
         .await?;
     Ok(())
+}
+
+/// Adds the usage of calls that are not its own to a task, unless it has ended. The workspace must be locked.
+pub async fn add_usage(c: &mut Conn, id: TaskId, usage: TokenUsage) -> Result<(), DbError> {
+    let task = find_task(c, id).await?.filter(Task::is_active);
+    let Some(task) = task else { return Ok(()) };
+    let earlier = task.token_usage.map(|usage| usage.0);
+    set_usage(c, id, Some(usage.plus(earlier))).await
 }

@@ -61,7 +61,7 @@ mod run;
 mod tree;
 mod waking;
 
-pub use announce::{announce, announce_as, audience_in, audience_of, set_usage};
+pub use announce::{add_usage, announce, announce_as, audience_in, audience_of, set_usage};
 pub use claim::{
     Claimer, Due, Lost, Tenancy, claim, due, expire_leases, lost, next_due_in, owned, recover,
     take, tenancy,

@@ -8,7 +8,7 @@ use std::{
 use crate::time::Timestamp;
 
 use super::{
-    Lease, LeaseLost, Stopped, Wake, announce, announce_as, audience_in,
+    Lease, LeaseLost, Stopped, Wake, add_usage, announce, announce_as, audience_in,
     insert::{count, count_all},
     later_links, lease_length,
     tree::forget_compared,
@@ -526,6 +526,8 @@ pub struct Call {
     pub status: TaskStatus,
     pub agent: Option<(AgentId, i64)>,
     pub requested_by: UserId,
+    /// Turn on a runner whose agent made the call.
+    pub turn: Option<TaskId>,
     /// Number of model calls.
     pub attempt: i64,
     pub output: Option<TaskOutput>,
@@ -536,6 +538,10 @@ pub struct Call {
 /// Records a call as a task that has ended. The task has no conversation, so there is no event.
 pub async fn record_call(c: &mut Conn, call: &Call) -> Result<(), DbError> {
     let usage = calls::token_usage_of(c, call.id).await?;
+    if let Some((turn, usage)) = call.turn.zip(usage.clone()) {
+        dialect::lock_workspace(c, call.workspace.0).await?;
+        add_usage(c, turn, usage).await?;
+    }
     let model = match &usage {
         Some(usage) => Some(usage.model.clone()),
         None => calls::running_model(c, call.id).await?,
