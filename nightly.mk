@@ -69,7 +69,7 @@ patches: node ## Generate changes of agents, and compare their copy, the patch t
 
 # It installs agents of about 1 GB. Needs bubblewrap.
 .PHONY: engines
-engines: node test-tools ## Run OpenCode, Claude Code, Codex, and Gemini CLI on a runner, with a scripted model; `make engines ONLY=codex`
+engines: node test-tools ## Run the built-in agent, OpenCode, Claude Code, Codex, and Gemini CLI on runners, with a scripted model; `make engines ONLY=codex`
 	$(CLEAN) cargo test --no-run
 	$(CLEAN) scripts/test-engines.sh $(ONLY)
 

@@ -85,6 +85,14 @@ const CALLS = {
   },
 };
 
+/** The same of the built-in agent, which alone offers `run`. */
+const BUILTIN_CALLS = {
+  run: { run: (command) => ({ command }) },
+  edit: { edit: ({ file, before, after }) => ({ path: file, old: before, new: after }) },
+  read: { read_file: (file) => ({ path: file }) },
+  plan: { plan: (steps) => ({ steps }) },
+};
+
 /** The answer to a request: a text, a call of a tool, or nothing for ever. */
 function answerTo({ items, tools }, scripts) {
   let steps = [];
@@ -96,12 +104,13 @@ function answerTo({ items, tools }, scripts) {
   }
   // Titles and choices of a model.
   if (!tools.length) return { text: 'A title' };
+  const calls = tools.includes('run') ? BUILTIN_CALLS : CALLS;
   // Not all agents have a tool for plans.
   const answers = steps.map((step) => {
     const [[action, value]] = Object.entries(step);
     if (action === 'say') return { text: value };
     if (action === 'wait') return { waits: true };
-    const found = Object.entries(CALLS[action]).find(([name]) => tools.includes(name));
+    const found = Object.entries(calls[action]).find(([name]) => tools.includes(name));
     return found && { call: { name: found[0], input: found[1](value) } };
   });
   return answers.filter(Boolean)[done] ?? { text: 'There is nothing to do' };
