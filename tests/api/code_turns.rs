@@ -333,6 +333,18 @@ async fn a_failure_of_the_runner_fails_the_task_with_its_cause() {
 }
 
 #[tokio::test]
+async fn a_refusal_names_the_agent() {
+    let mut turn = started().await;
+    let failed = json!({"type": "failed", "action": null, "code": "refused", "message": ""});
+    turn.event(failed).await;
+    turn.t.ada.failed(&turn.task).await;
+    assert_eq!(
+        turn.last_message().await["content"],
+        "Coder refused to do this. Please ask for something else."
+    );
+}
+
+#[tokio::test]
 async fn a_reply_fails_at_once_if_no_runner_is_connected() {
     let (t, runner) = team_with_runner().await;
     drop(runner);

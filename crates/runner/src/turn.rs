@@ -843,7 +843,8 @@ fn stopped(result: Result<Value, String>, is_canceled: bool) -> Result<End, Fail
     };
     match result["stopReason"].as_str().unwrap_or("end_turn") {
         "cancelled" => Ok(End::Stopped(StopReason::Canceled)),
-        "refusal" => Err(Failure::new(FailureCode::Refused, "The agent refused to do this")),
+        // The server's text for this names the agent.
+        "refusal" => Err(Failure::new(FailureCode::Refused, "")),
         stop if stop.starts_with("max_") => Ok(End::Stopped(StopReason::Truncated)),
         _ => Ok(End::Stopped(StopReason::Complete)),
     }

@@ -54,7 +54,8 @@ async fn a_failed_check_and_an_empty_turn_are_reported() {
     let done = connection.until("done").await.pop().unwrap();
     assert_eq!(done["check"]["state"], "failed");
     connection.prompt(4, "task_3", "stop refusal").await;
-    assert_eq!(connection.until("failed").await.pop().unwrap()["code"], "refused");
+    let refused = connection.until("failed").await.pop().unwrap();
+    assert_eq!((&refused["code"], &refused["message"]), (&json!("refused"), &json!("")));
     connection.prompt(5, "task_4", "stop max").await;
     assert_eq!(connection.until("done").await.pop().unwrap()["stop"], "truncated");
 }
