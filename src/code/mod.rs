@@ -53,7 +53,9 @@ pub use repositories::{
     RepositoryPatch, list_repositories, patch_repository, workspace_of_repository,
 };
 pub use repository::{Repository, RepositoryState, StarterGroup, Starters, TurnRepository};
-pub use review::{ReviewComment, ReviewForm, ReviewSide, find_reviewed, with_comments};
+pub use review::{
+    ReviewComment, ReviewForm, ReviewSide, Reviewed, find_reviewed, with_comments, with_mention,
+};
 pub use runner::{BUILTIN, RunnerEngine, RunnerIdentity, find_by_key, workspace_of_runner};
 pub use runners::{Runner, RunnerForm, RunnerObject, RunnerWithKey, create_runner, list_runners};
 pub use sessions::{

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     auth::{Caller, Role},
+    chat::mentions,
     db::Conn,
     ids::CodeSessionId,
     realtime::hub::Conversation,
@@ -53,7 +54,15 @@ pub struct ReviewForm {
     pub comments: Vec<ReviewComment>,
 }
 
-/// Finds the compressed patch on which someone comments.
+/// What someone comments on.
+pub struct Reviewed {
+    /// The compressed patch.
+    pub patch: Vec<u8>,
+    /// Handle of the agent that has made the changes; `None` if it was deleted.
+    pub agent: Option<String>,
+}
+
+/// Finds the changes on which someone comments.
 ///
 /// # Errors
 /// `SessionNotFound` unless the session belongs to the conversation, `DiffChanged` for another tree, or `Invalid`.
@@ -62,7 +71,7 @@ pub async fn find_reviewed(
     caller: &Caller,
     conversation: Conversation,
     form: &ReviewForm,
-) -> Result<Vec<u8>, CodeError> {
+) -> Result<Reviewed, CodeError> {
     let SessionAccess { row, place } = sessions::enter(c, caller, form.session_id).await?;
     let place = place.reading()?;
     if row.conversation() != conversation || place.channel_access.actor.role == Role::Guest {
@@ -78,7 +87,15 @@ pub async fn find_reviewed(
         return Err(CodeError::DiffChanged);
     }
     let patch = texts::find(c, row.id, TextOwner::Patch(row.id)).await?;
-    patch.ok_or(CodeError::DiffChanged)
+    let agent: Option<(String,)> = c
+        .q("select name from agents where id = $1")
+        .bind(row.agent_id)
+        .opt()
+        .await?;
+    Ok(Reviewed {
+        patch: patch.ok_or(CodeError::DiffChanged)?,
+        agent: agent.map(|(name,)| name),
+    })
 }
 
 /// Numbers of a hunk: first line and count on both sides.
@@ -181,6 +198,17 @@ fn fence(text: &str) -> String {
     "`".repeat(longest.max(2) + 1)
 }
 
+/// The text with a mention of the agent, which then answers the comments.
+pub fn with_mention(content: &str, agent: &str) -> String {
+    let found = mentions::parse(content);
+    let mut handles = found.iter().flat_map(|mention| &mention.candidates);
+    if handles.any(|handle| handle == agent) {
+        content.to_owned()
+    } else {
+        format!("@{agent} {content}")
+    }
+}
+
 /// The text of a message with the lines and the comments on them.
 ///
 /// # Errors
@@ -212,6 +240,18 @@ pub fn with_comments(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_review_mentions_its_agent_once() {
+        for (content, expected) in [
+            ("", "@coder "),
+            ("See below", "@coder See below"),
+            ("`@coder` and @coder-2", "@coder `@coder` and @coder-2"),
+            ("Please, @Coder, look", "Please, @Coder, look"),
+        ] {
+            assert_eq!(with_mention(content, "coder"), expected);
+        }
+    }
 
     const PATCH: &str = "diff --git a/src/a.rs b/src/b.rs\nrename from src/a.rs\n--- a/src/a.rs\n+++ b/src/b.rs\n@@ -3,3 +3,3 @@ fn a()\n \
         let x = 1;\n-let y = 2;\n+let `y` = 3;\n --- end\n\\ No newline at end of file\ndiff --git a/c b/c\n--- /dev/null\n+++ b/c\n@@ -0,0 +1 @@\n+@vibe\n";

@@ -22,7 +22,7 @@ use crate::{
     chat::{ChatError, access, messages::MessageReview},
     code::{
         self, CodeError, CodeSession, FolderAnswer, Repository, RepositoryPatch, ReviewForm,
-        Runner, RunnerForm, RunnerIdentity, RunnerObject, RunnerWithKey, SessionFilter,
+        Reviewed, Runner, RunnerForm, RunnerIdentity, RunnerObject, RunnerWithKey, SessionFilter,
         SessionState, TextOwner,
     },
     cursor,
@@ -373,7 +373,7 @@ pub async fn reviewed(
     content: &str,
     form: &ReviewForm,
 ) -> Result<(String, MessageReview), ApiError> {
-    let patch = {
+    let Reviewed { patch, agent } = {
         let mut c = state.db.read().await?;
         code::find_reviewed(&mut c, caller, conversation, form).await?
     };
@@ -381,6 +381,10 @@ pub async fn reviewed(
     let (content, comments) = (content.to_owned(), form.comments.clone());
     // Each comment reads the patch up to its line.
     let text = blocking((), move || {
+        let content = match agent {
+            Some(agent) => code::with_mention(&content, &agent),
+            None => content,
+        };
         code::with_comments(&content, &String::from_utf8_lossy(&patch), &comments)
     });
     let text = text.await.map_err(|_| ApiError::internal())??;

@@ -879,4 +879,17 @@ async fn comments_on_lines_are_a_message_that_quotes_them() {
         text(&prompt, "/text").contains("Why is this here?"),
         "{prompt}"
     );
+    turn.runner
+        .event(&turn.session, done(&text(&prompt, "/task"), 1))
+        .await;
+    turn.t.bo.completed(&text(&prompt, "/task")).await;
+    // Comments without a text are for the agent, too.
+    let mut alone = form(TREE, &json!([comment("new", 1, "Why 2?")]));
+    alone["content"] = "".into();
+    let posted = turn.t.bo.post(&path, alone).await.is(201);
+    assert_eq!(
+        posted["message"]["content"],
+        "@coder\n\n`src/login.rs`, line 1:\n```\nlet a = 2;\n```\nWhy 2?"
+    );
+    assert_eq!(list(&posted, "/tasks").len(), 1);
 }

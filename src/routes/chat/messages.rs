@@ -247,8 +247,8 @@ struct MessageForm {
     /// The caller's queued or running reply of an agent in this conversation, which reads the message now. The message starts no task,
     /// even if it mentions agents.
     steer: Option<TaskId>,
-    /// Comments on lines of a session's changes, which the message quotes after its text. The response has status 409 and the code
-    /// `diff_changed` if the changes are others now.
+    /// Comments on lines of a session's changes, which the message quotes after its text, and which the session's agent answers. The response
+    /// has status 409 and the code `diff_changed` if the changes are others now.
     review: Option<ReviewForm>,
 }
 
