@@ -1,5 +1,7 @@
 //! Lists: `{"object":"list","data":[…],"has_more":…,"first_id":…,"last_id":…}`, with keyset pagination.
 
+use std::fmt::Display;
+
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::{Array, Ref};
 
@@ -100,8 +102,8 @@ impl<Id: Copy> Page<Id> {
     }
 }
 
-impl<Id: PartialEq + Copy> Page<Id> {
-    /// Cuts the page out of a list that is short enough to be loaded completely. `rows` must be sorted by creation time.
+impl<Id: PartialEq + Display> Page<Id> {
+    /// Cuts the page out of a list that is short enough to be loaded completely. `rows` must be in the order of the list.
     ///
     /// # Errors
     /// 404 if the `after` or `before` object is not in the list.
@@ -109,13 +111,10 @@ impl<Id: PartialEq + Copy> Page<Id> {
         &self,
         rows: Vec<T>,
         id: impl Fn(&T) -> Id,
-    ) -> Result<List<T>, ApiError>
-    where
-        Id: std::fmt::Display,
-    {
-        let place = |wanted: Id| {
+    ) -> Result<List<T>, ApiError> {
+        let place = |wanted: &Id| {
             rows.iter()
-                .position(|row| id(row) == wanted)
+                .position(|row| id(row) == *wanted)
                 .ok_or_else(|| {
                     ApiError::not_found(
                         ErrorCode::CursorNotFound,
@@ -123,8 +122,10 @@ impl<Id: PartialEq + Copy> Page<Id> {
                     )
                 })
         };
-        let from = self.after.map(place).transpose()?.map_or(0, |i| i + 1);
-        let to = self.before.map(place).transpose()?.unwrap_or(rows.len());
+        let after = self.after.as_ref().map(place).transpose()?;
+        let from = after.map_or(0, |i| i + 1);
+        let before = self.before.as_ref().map(place).transpose()?;
+        let to = before.unwrap_or(rows.len());
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
         // Selects one row more than the limit, in the requested direction.
         let (from, to) = if self.before.is_some() {

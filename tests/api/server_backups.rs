@@ -386,6 +386,49 @@ async fn a_certificate_that_fails_for_a_day_is_a_notice() {
 }
 
 #[tokio::test]
+async fn the_list_of_backups_has_pages() {
+    let (_app, ada, dir) = with_backups().await;
+    let made = run(&ada, "/v1/server/backups").await;
+    let newest = text(&made, "/backups/last/name");
+    let [version, _, start] = *newest.rsplitn(3, '-').collect::<Vec<_>>() else {
+        panic!("{newest}")
+    };
+    for day in ["20200102", "20200103"] {
+        let older = dir.join(format!("{start}-{day}T0330Z-{version}"));
+        std::fs::copy(dir.join(&newest), older).unwrap();
+    }
+    let page = async |query: &str| {
+        let page = ada.get(&format!("/v1/server/backups?{query}")).await.ok();
+        let names: Vec<String> = list(&page, "/data")
+            .iter()
+            .map(|b| text(b, "/name"))
+            .collect();
+        assert_eq!(
+            (&page["first_id"], &page["last_id"]),
+            (&json!(names[0]), &json!(names.last()))
+        );
+        (names, page["has_more"] == true)
+    };
+    let (all, has_more) = page("").await;
+    assert_eq!((all.len(), &all[0], has_more), (3, &newest, false));
+    assert_eq!(page("limit=2").await, (all[..2].to_vec(), true));
+    let next = page(&format!("limit=2&after={}", all[1])).await;
+    assert_eq!(next, (all[2..].to_vec(), false));
+    let back = page(&format!("limit=1&before={}", all[2])).await;
+    assert_eq!(back, (all[1..2].to_vec(), true));
+    for (query, code) in [
+        ("limit=0", "invalid_limit"),
+        ("limit=101", "invalid_limit"),
+        ("page=2", "invalid_query"),
+    ] {
+        let refused = ada.get(&format!("/v1/server/backups?{query}")).await;
+        assert_eq!(refused.refused(400), code, "{query}");
+    }
+    let unknown = ada.get("/v1/server/backups?after=other.ovb").await;
+    assert_eq!(unknown.refused(404), "cursor_not_found");
+}
+
+#[tokio::test]
 async fn backups_belong_to_admins_of_the_oldest_workspace() {
     let app = TestApp::with(&[("SIGNUP", "open")]).await;
     let ada = app.founder("Ada").await;

@@ -10,8 +10,8 @@ use crate::{
     auth::{AuditAction, WorkspaceCaller},
     http::{
         ApiError, ErrorCode,
-        extract::NoFields,
-        page::{List, ListObject},
+        extract::{NoFields, Query},
+        page::{List, PageQuery},
         routing::routes,
     },
     routes::require_operator,
@@ -45,40 +45,23 @@ impl From<BackupFault> for ApiError {
     }
 }
 
-/// The backups of this server, newest first.
-#[derive(Serialize, utoipa::ToSchema)]
-struct BackupList {
-    #[schema(inline)]
-    object: ListObject,
-    data: Vec<ListedBackup>,
-    has_more: bool,
-    first_id: Option<String>,
-    last_id: Option<String>,
-}
-
 /// List the backups of this server, newest first
 ///
 /// Only admins of the oldest workspace can use this route. Everyone else gets 404.
 #[utoipa::path(get, path = "/v1/server/backups", tag = "admin",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
-    responses((status = 200, body = BackupList)))]
+    params(PageQuery<String>), responses((status = 200, body = List<ListedBackup>)))]
 async fn list_backups(
     axum::extract::State(state): St,
     caller: WorkspaceCaller,
-) -> Result<Json<BackupList>, ApiError> {
+    Query(query): Query<PageQuery<String>>,
+) -> Result<Json<List<ListedBackup>>, ApiError> {
     let mut c = state.db.read().await?;
     require_operator(&mut c, &caller).await?;
     drop(c);
+    let page = query.page(20)?;
     let found = backups::list(&state).await?;
-    let limit = i64::try_from(found.len()).unwrap_or(i64::MAX);
-    let list = List::new(found, limit, false, |backup| backup.name.clone());
-    Ok(Json(BackupList {
-        object: list.object,
-        data: list.data,
-        has_more: list.has_more,
-        first_id: list.first_id,
-        last_id: list.last_id,
-    }))
+    Ok(Json(page.cut(found, |backup| backup.name.clone())?))
 }
 
 /// Work that has begun; `GET /v1/server` has its result.
