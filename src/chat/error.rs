@@ -47,8 +47,6 @@ pub enum ChatError {
     TooManyAgents(usize),
     #[error("a chain can have at most {CHAIN_LINKS_MAX} agents, but this one has {0}: remove some")]
     ChainTooLong(usize),
-    #[error("only members of a channel can follow or mute its threads: join the channel first")]
-    NotJoined,
     #[error("a conversation can have at most {0} followers")]
     TooManyFollowers(i64),
     #[error(
@@ -203,7 +201,6 @@ impl From<ChatError> for ApiError {
             E::DirectIsFixed => make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::DirectIsFixed),
             E::NotRetryable => make(StatusCode::CONFLICT, ErrorCode::NotRetryable),
             E::NotRoot => make(StatusCode::CONFLICT, ErrorCode::NotRoot),
-            E::NotJoined => make(StatusCode::CONFLICT, ErrorCode::NotJoined),
             E::UntilRequired => {
                 make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::UntilRequired).param("until")
             }

@@ -115,7 +115,7 @@ pub(super) async fn list_muted(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<Th
 /// Sets the caller's follow level in a conversation.
 ///
 /// # Errors
-/// `ThreadNotFound`, `ForkNotFound` also for people who have not joined the channel, `NotJoined`, `TooManyFollowers`, or any error from
+/// `ThreadNotFound` or `ForkNotFound`, also for people who have not joined the channel, `TooManyFollowers`, or any error from
 /// `Actor::require`.
 pub async fn set(
     c: &mut Conn,
@@ -134,7 +134,7 @@ pub async fn set(
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     if !access.channel_access.joined {
         return Err(match conversation {
-            Conversation::Thread(_) => ChatError::NotJoined,
+            Conversation::Thread(_) => ChatError::ThreadNotFound,
             Conversation::Fork(_) => ChatError::ForkNotFound,
         });
     }

@@ -163,7 +163,6 @@ text_enum! {
         NotForBots = "not_for_bots",
         NotForTurns = "not_for_turns",
         NotHttps = "not_https",
-        NotJoined = "not_joined",
         NotRequester = "not_requester",
         NotRetryable = "not_retryable",
         NotRoot = "not_root",

@@ -165,7 +165,9 @@ async fn leaving_a_channel_ends_following() {
     let room = id_of_channel(&t).await;
     let thread = t.ada.thread(&room, "Launch").await;
     let path = format!("/v1/threads/{thread}/follow");
-    assert_eq!(t.bo.put(&path, json!({})).await.refused(409), "not_joined");
+    let refused = t.bo.put(&path, json!({})).await;
+    assert_eq!(refused.refused(404), "thread_not_found");
+    assert_eq!(t.bo.delete(&path).await.refused(404), "thread_not_found");
     let join = format!("/v1/channels/{room}/join");
     t.bo.act(&join).await.ok();
     set_level(&t.bo, &thread, "none").await;
