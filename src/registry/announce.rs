@@ -27,9 +27,11 @@ text_enum! {
     }
 }
 
-/// A change to a tool. Texts written by people, settings, and definitions are omitted because they can be large.
+/// A change to a tool.
 #[derive(Serialize, utoipa::ToSchema)]
-pub struct ToolEvent {
+pub struct ToolEvent<'a> {
+    /// The tool after the change; the last state of a deleted tool.
+    pub tool: &'a RegisteredTool,
     pub tool_id: ToolId,
     pub action: ToolChange,
     pub status: ToolStatus,
@@ -37,11 +39,12 @@ pub struct ToolEvent {
     pub changed_functions: usize,
 }
 
-impl EventData for ToolEvent {
+impl EventData for ToolEvent<'_> {
     const TYPES: &'static [EventType] = &[EventType::ToolUpdated];
 }
 
-/// Appends `tool.updated` for everyone who can change the tool. Also closes the notices about a tool without changed functions.
+/// Appends `tool.updated` for everyone who can change the tool and therefore read all of it. Also closes the notices about a tool
+/// without changed functions.
 pub(super) async fn announce(
     c: &mut Conn,
     tool: &RegisteredTool,
@@ -51,6 +54,7 @@ pub(super) async fn announce(
     let changed = functions.filter(|function| function.state == FunctionState::Changed);
     let changed = changed.count();
     let data = ToolEvent {
+        tool,
         tool_id: tool.id,
         action,
         status: tool.status,

@@ -212,6 +212,7 @@ pub async fn put_secret(
     count_change(c, id).await?;
     let data = serde_json::json!({});
     audit(c, actor, AuditAction::ToolSecretChanged, &tool, data).await?;
+    let tool = stored(c, actor.workspace, id).await?;
     announce(c, &tool, ToolChange::Updated).await?;
     Ok(())
 }
@@ -229,6 +230,7 @@ pub async fn delete_secret(c: &mut Conn, actor: &Actor<'_>, id: ToolId) -> Resul
     count_change(c, id).await?;
     let data = serde_json::json!({});
     audit(c, actor, AuditAction::ToolSecretDeleted, &tool, data).await?;
+    let tool = stored(c, actor.workspace, id).await?;
     announce(c, &tool, ToolChange::Updated).await?;
     Ok(())
 }

@@ -8,6 +8,7 @@ use super::{
     error::ToolError,
     form::{AcceptanceForm, parse_title},
     tool::{RegisteredTool, ToolStatus, find_tool},
+    users::find_users,
 };
 use crate::{
     auth::{Actor, AuditAction, DisplayName},
@@ -74,7 +75,8 @@ pub(super) async fn store_outcome(
             before != status
         }
     };
-    if has_changed && let Some(tool) = find_tool(c, workspace, tool).await? {
+    if has_changed && let Some(mut tool) = find_tool(c, workspace, tool).await? {
+        find_users(c, workspace, std::slice::from_mut(&mut tool)).await?;
         announce(c, &tool, ToolChange::Updated).await?;
         open_changed(c, &tool).await?;
     }

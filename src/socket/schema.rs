@@ -73,7 +73,7 @@ fn events(schemas: &mut Schemas) -> Vec<Ref> {
         add_schema::<MemoryEvent>(schemas),
         add_schema::<CompactionEvent>(schemas),
         add_schema::<BudgetEvent>(schemas),
-        add_schema::<ToolEvent>(schemas),
+        add_schema::<ToolEvent<'_>>(schemas),
         add_schema::<ActionEvent<'_>>(schemas),
         add_schema::<ScheduleEvent<'_>>(schemas),
         add_schema::<WorkflowEvent<'_>>(schemas),

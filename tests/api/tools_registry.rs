@@ -876,7 +876,11 @@ async fn only_admins_receive_events_of_tools() {
         let all = who.events().await.into_iter();
         let of_tools = all.filter(|event| event["type"] == "tool.updated");
         of_tools
-            .map(|event| event["data"].clone())
+            .map(|event| {
+                let mut data = event["data"].clone();
+                data.as_object_mut().unwrap().remove("tool").unwrap();
+                data
+            })
             .collect::<Vec<_>>()
     };
     let changed = |n: i64| json!({"tool_id": tool["id"], "action": "updated", "status": "ok", "changed_functions": n});
@@ -909,6 +913,30 @@ async fn only_admins_receive_events_of_tools() {
     assert!(updates(&t.bo).await.is_empty());
     let (reader, _) = t.ada.make_key(&["chat:read", "agents:read"]).await;
     assert!(updates(&reader).await.is_empty());
+}
+
+#[tokio::test]
+async fn an_event_of_a_tool_has_the_whole_tool() {
+    let t = team_near().await;
+    let scripted = McpServer::start().await;
+    let tool = with_function(&t, &scripted).await;
+    let newest = async || {
+        let all = t.ada.events().await.into_iter();
+        let mut of_tools = all.filter(|event| event["type"] == "tool.updated");
+        of_tools.next_back().unwrap()["data"]["tool"].clone()
+    };
+    assert_eq!(newest().await, tool);
+    let accept = acceptance(&only_function(&tool), "write", "approve");
+    let create = function_path(&tool, "create");
+    let accepted = t.ada.put(&create, accept).await.is(200);
+    assert_eq!(newest().await, accepted);
+    let secret = format!("{}/secret", path(&tool));
+    t.ada.put(&secret, json!({"value": SECRET})).await.is(204);
+    let with_secret = t.ada.get(&path(&tool)).await.ok();
+    assert_eq!(with_secret["secret_set"], true);
+    assert_eq!(newest().await, with_secret);
+    t.ada.delete(&path(&tool)).await.is(204);
+    assert_eq!(newest().await, with_secret);
 }
 
 #[tokio::test]
