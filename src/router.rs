@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use axum::{
     Router,
     extract::{DefaultBodyLimit, Request},
-    http::{HeaderName, HeaderValue},
+    http::{HeaderName, HeaderValue, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
@@ -30,7 +30,8 @@ use crate::{
 
 const API_CSP: &str = "default-src 'none'; frame-ancestors 'none'";
 
-/// Browsers use only HTTPS for this host for 30 days after each response. Subdomains may belong to other services.
+/// Browsers use only HTTPS for this host for 30 days after each response. Subdomains may belong to other services. Sent unless the
+/// server's own certificate does not verify.
 const TRANSPORT_SECURITY: &str = "max-age=2592000";
 
 /// Returns every route in the `OpenAPI` document.
@@ -75,8 +76,6 @@ pub fn document() -> utoipa::openapi::OpenApi {
 
 /// `GET /openapi.json`: the document, compressed if the client accepts it.
 async fn serve_document(headers: axum::http::HeaderMap) -> axum::response::Response {
-    use axum::{http::header, response::IntoResponse};
-
     use crate::http::unsent::InProgram;
 
     static TEXT: LazyLock<String> =
@@ -110,9 +109,18 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
     let intake = Intake::new(state.clone(), Pool::new(bounds.unsent), bounds.bodies);
     let upload_bytes = UploadBytes::new(bounds.bodies.upload_bytes, state.config.upload_bytes_max);
     // Browsers accept these headers only over HTTPS and log a warning otherwise.
-    let over_https = |name, value| option_layer(state.is_https().then(|| set_header(name, value)));
-    let opener_policy = over_https("cross-origin-opener-policy", "same-origin");
-    let transport_security = over_https("strict-transport-security", TRANSPORT_SECURITY);
+    let is_https = state.is_https();
+    let opener_policy = is_https.then(|| set_header("cross-origin-opener-policy", "same-origin"));
+    let certificate = state.certificate.clone();
+    let transport_security = is_https.then(|| {
+        SetResponseHeaderLayer::if_not_present(
+            header::STRICT_TRANSPORT_SECURITY,
+            move |_: &Response| {
+                let verifies = certificate.as_ref().is_none_or(|own| own.verifies());
+                verifies.then_some(HeaderValue::from_static(TRANSPORT_SECURITY))
+            },
+        )
+    });
     ALL.0
         .clone()
         .route("/openapi.json", get(serve_document))
@@ -164,8 +172,8 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         ))
         .layer((
             set_header("cache-control", "no-store"),
-            transport_security,
-            opener_policy,
+            option_layer(transport_security),
+            option_layer(opener_policy),
             // Pages set their own policy. This policy makes API responses inert if a browser is tricked into showing
             // them.
             set_header("content-security-policy", API_CSP),

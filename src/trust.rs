@@ -7,6 +7,8 @@ use std::{
     sync::OnceLock,
 };
 
+use rustls::pki_types::{CertificateDer, pem::PemObject};
+
 use crate::proxy;
 
 /// The operator's authorities.
@@ -47,6 +49,12 @@ pub fn file() -> Option<&'static Path> {
 /// Content of the operator's file; empty without one.
 pub fn pem() -> &'static [u8] {
     EXTRA.get().map_or(&[], |extra| &extra.pem)
+}
+
+/// Checks whether the operator's file contains this certificate.
+pub fn names(certificate: &CertificateDer<'_>) -> bool {
+    let mut named = CertificateDer::pem_slice_iter(pem()).flatten();
+    named.any(|named| named == *certificate)
 }
 
 /// Starts a client for HTTP, which uses the operator's proxy, if there is one. All clients of the server begin here.

@@ -9,7 +9,7 @@ use rustls::{
 };
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use crate::time::Timestamp;
+use crate::{time::Timestamp, trust};
 
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
@@ -31,6 +31,8 @@ pub struct Certificate {
     pub names: Vec<String>,
     /// Organization or common name of the issuer.
     pub issuer: String,
+    /// False if the certificate has signed itself and `OPENVIBE_CA_FILE` does not name it.
+    pub(super) is_issued: bool,
     pub issued_at: Timestamp,
     pub expires_at: Timestamp,
 }
@@ -61,6 +63,7 @@ impl Certificate {
             key: Arc::new(key),
             names: names_of(&parsed),
             issuer: issuer_of(&parsed),
+            is_issued: parsed.issuer() != parsed.subject() || trust::names(&first),
             issued_at: lifetime.issued_at,
             expires_at: lifetime.expires_at,
         })
@@ -146,6 +149,25 @@ mod tests {
         }
         assert!(certificate.renew_at() < certificate.expires_at);
         assert!(certificate.renew_at() > certificate.issued_at);
+    }
+
+    #[test]
+    fn a_certificate_that_has_signed_itself_is_not_issued() {
+        let is_issued = |chain: &str, key: &str| {
+            let parsed = Certificate::parse(chain.as_bytes(), key.as_bytes());
+            parsed.unwrap().is_issued
+        };
+        let (chain, key) = self_signed(&["a.example"]);
+        assert!(!is_issued(&chain, &key));
+        let mut authority = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        authority
+            .distinguished_name
+            .push(rcgen::DnType::CommonName, "Works");
+        let authority = rcgen::Issuer::new(authority, rcgen::KeyPair::generate().unwrap());
+        let key = rcgen::KeyPair::generate().unwrap();
+        let own = rcgen::CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
+        let own = own.signed_by(&key, &authority).unwrap();
+        assert!(is_issued(&own.pem(), &key.serialize_pem()));
     }
 
     #[test]

@@ -84,6 +84,13 @@ impl CertificateStore {
         self.read(|current| current.certificate.clone())
     }
 
+    /// Checks whether clients can verify the certificate in use.
+    pub fn verifies(&self) -> bool {
+        let now = Timestamp::now();
+        self.certificate()
+            .is_some_and(|own| own.is_issued && (own.issued_at..own.expires_at).contains(&now))
+    }
+
     pub fn failure(&self) -> Option<Failure> {
         self.read(|current| current.failure.clone())
     }
