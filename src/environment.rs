@@ -126,6 +126,8 @@ pub fn settings_file(variables: &Variables) -> Result<Option<(PathBuf, String)>,
         match std::fs::read_to_string(path) {
             Ok(text) => return Ok(Some((path.into(), text))),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            // This user cannot enter the current directory, such as the home of root.
+            Err(_) if Path::new(path).is_relative() && Path::new(path).try_exists().is_err() => {}
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
                 return Err(format!(
                     "cannot read {path}: {e}: run the command as root, or name another file in OPENVIBE_CONFIG"

@@ -39,13 +39,18 @@ pub(super) fn become_owner(
     };
     variables.retain(|name, _| std::env::var_os(name).is_none());
     let program = std::env::current_exe().context("this program's file cannot be found")?;
-    let error = Command::new(&program)
+    let mut command = Command::new(&program);
+    command
         .args(without_env_file(std::env::args_os().skip(1)))
         .envs(variables)
         .uid(found.uid())
-        .gid(found.gid())
-        .exec();
-    Err(error).with_context(|| {
+        .gid(found.gid());
+    // The owner may not find the same file, because the current directory can be closed to others.
+    let mut sources = config.sources.iter();
+    if let Some(file) = sources.rfind(|file| Some(file.as_path()) != env_file) {
+        command.env("OPENVIBE_CONFIG", std::path::absolute(file)?);
+    }
+    Err(command.exec()).with_context(|| {
         format!(
             "cannot continue as the owner of {} (user {})",
             config.data_dir.display(),
