@@ -72,6 +72,12 @@ fn look(dir: &Path, has_database: bool, is_stopped: bool) -> Finding {
             );
         }
     };
+    if !found.is_dir() {
+        return Finding::failed(
+            format!("{shown} is not a directory"),
+            "set OPENVIBE_DATA_DIR to the server's directory",
+        );
+    }
     let mut problems = Vec::new();
     let user = rustix::process::geteuid().as_raw();
     if found.uid() != user {

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     blocking::blocking, config::Config, outbound::Url, server::hosts::is_loopback_url,
-    tls_settings::TlsSource,
+    telemetry::logs, tls::files, tls_settings::TlsSource,
 };
 
 /// Permissions of everyone except the owner and the group.
@@ -52,7 +52,13 @@ fn idle(config: &Config) -> Vec<Finding> {
             .unwrap_or((warning, "remove it, or set what it needs"));
         Finding::warning(text, hint)
     });
-    warnings.collect()
+    let filter = logs::parse(&config.log).is_none().then(|| {
+        Finding::warning(
+            "OPENVIBE_LOG is not a valid filter, so `info` is used",
+            "set it to info, debug, or parts such as openvibe=debug",
+        )
+    });
+    warnings.chain(filter).collect()
 }
 
 fn contradictions(config: &Config, public_url: &str) -> Vec<Finding> {
@@ -75,6 +81,14 @@ fn contradictions(config: &Config, public_url: &str) -> Vec<Finding> {
                 format!("add {host} to OPENVIBE_DOMAIN, or leave OPENVIBE_PUBLIC_URL out"),
             ));
         }
+    }
+    if let Some(TlsSource::Files(pair)) = config.tls.as_ref().map(|tls| &tls.source)
+        && let Err(e) = files::check(pair)
+    {
+        problems.push(Finding::failed(
+            e.to_string(),
+            "correct the files, or name others",
+        ));
     }
     let listens_to_all =
         config.listen.starts_with("0.0.0.0:") || config.listen.starts_with("[::]:");

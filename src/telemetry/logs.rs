@@ -37,9 +37,7 @@ pub enum Shape {
 
 /// Starts logging to standard error; `filter` uses the filter syntax of `tracing`.
 pub fn start(filter: &str, shape: Shape) {
-    let parsed = EnvFilter::try_new(filter)
-        .ok()
-        .filter(|_| reaches_program(filter));
+    let parsed = parse(filter);
     let is_wrong = parsed.is_none();
     let layers = tracing_subscriber::registry()
         .with(filter_fn(may_be_logged))
@@ -62,6 +60,13 @@ pub fn start(filter: &str, shape: Shape) {
     if is_wrong {
         tracing::warn!("OPENVIBE_LOG is not a valid filter: using `info`");
     }
+}
+
+/// Parses a filter; `None` if it is invalid, or if no part of it concerns this program.
+pub fn parse(filter: &str) -> Option<EnvFilter> {
+    EnvFilter::try_new(filter)
+        .ok()
+        .filter(|_| reaches_program(filter))
 }
 
 /// Checks whether a filter has a part that concerns this program. A word that is not a level is a target, so a misspelled level would

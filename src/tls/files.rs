@@ -55,6 +55,20 @@ impl Content {
     }
 }
 
+fn read(pair: &KeyPair) -> Result<(Content, Certificate), FileError> {
+    let read = Content::read(pair)?;
+    let certificate = Certificate::parse(&read.chain, &read.key)?;
+    Ok((read, certificate))
+}
+
+/// Checks whether the files have a certificate and its key.
+///
+/// # Errors
+/// The problem as a sentence that names the setting.
+pub fn check(pair: &KeyPair) -> Result<(), FileError> {
+    read(pair).map(drop)
+}
+
 /// A certificate that is read again when its files change.
 pub struct Files {
     pair: KeyPair,
@@ -68,9 +82,9 @@ impl Files {
     /// # Errors
     /// The problem as a sentence that names the setting.
     pub fn open(pair: KeyPair) -> Result<Self, FileError> {
-        let used = Content::read(&pair)?;
+        let (used, certificate) = read(&pair)?;
         let store = CertificateStore::new(CertificateSource::Files, None);
-        store.replace(Certificate::parse(&used.chain, &used.key)?);
+        store.replace(certificate);
         Ok(Self { pair, used, store })
     }
 

@@ -1,10 +1,15 @@
 //! `openvibe doctor`, beside a running server and without one.
 
-use std::{net::TcpListener, os::unix::fs::PermissionsExt, path::Path, process::Command};
+use std::{
+    net::TcpListener,
+    os::unix::fs::{MetadataExt, PermissionsExt, chown},
+    path::Path,
+    process::Command,
+};
 
 use serde_json::Value;
 
-use super::assert_found;
+use super::{assert_found, check};
 use crate::support::{ModelServer, TestDatabase, TestProcess, command, own_port};
 
 /// Runs the checks with these settings, and returns the results and the exit status.
@@ -104,6 +109,15 @@ async fn without_a_server_the_command_checks_what_it_can() {
     let (result, _) = run(command(&place, &model, &name));
     assert_found(&result, "dns", "failed", &["chat.invalid has no address"]);
     assert_found(&result, "ports", "ok", &[]);
+    let file = place.dir.join("a-file");
+    std::fs::write(&file, "").unwrap();
+    let no_directory = [
+        ("DATA_DIR", file.to_str().unwrap()),
+        ("LISTEN", "127.0.0.1:0"),
+    ];
+    let (result, _) = run(command(&place, &model, &no_directory));
+    let parts = ["a-file is not a directory", "set OPENVIBE_DATA_DIR"];
+    assert_found(&result, "data", "failed", &parts);
     let away = [("LISTEN", "203.0.113.7:8080")];
     let (result, _) = run(command(&place, &model, &away));
     assert_found(
@@ -114,6 +128,44 @@ async fn without_a_server_the_command_checks_what_it_can() {
             "cannot listen on 203.0.113.7:8080",
             "an address of this machine",
         ],
+    );
+}
+
+#[test]
+fn root_continues_as_the_owner_who_cannot_enter_the_current_directory() {
+    let place = TestDatabase::on_disk();
+    if std::fs::metadata(&place.dir).unwrap().uid() != 0 {
+        return;
+    }
+    let made = |name: &str, mode: u32| {
+        let dir = place.dir.join(name);
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(mode)).unwrap();
+        dir
+    };
+    std::fs::set_permissions(&place.dir, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let (home, data) = (made("root", 0o700), made("data", 0o700));
+    chown(&data, Some(1001), Some(1001)).unwrap();
+    let checked = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_openvibe"));
+        command
+            .env_clear()
+            .current_dir(&home)
+            .env("OPENVIBE_LISTEN", "127.0.0.1:0")
+            .env("OPENVIBE_DATA_DIR", &data);
+        run(command).0
+    };
+    let result = checked();
+    assert_found(&result, "settings", "ok", &[]);
+    assert_ne!(check(&result, "data")["state"], "failed", "{result}");
+    // A file that only root can read is not replaced by another one.
+    std::fs::write(home.join("openvibe.toml"), "signup = \"open\"\n").unwrap();
+    let named = home.join("openvibe.toml").display().to_string();
+    assert_found(
+        &checked(),
+        "settings",
+        "failed",
+        &["OPENVIBE_CONFIG", &named],
     );
 }
 
@@ -167,6 +219,23 @@ async fn contradicting_settings_and_exposed_files_are_found() {
         let (result, _) = run(command(&place, &model, &settings));
         assert_found(&result, "settings", "failed", parts);
     }
+    let absent = [
+        ("TLS_CERT", "absent.pem"),
+        ("TLS_KEY", "absent.pem"),
+        ("LISTEN", "127.0.0.1:0"),
+        ("HTTP_LISTEN", "127.0.0.1:0"),
+    ];
+    let (result, status) = run(command(&place, &model, &absent));
+    let parts = [
+        "OPENVIBE_TLS_CERT: absent.pem: No such file",
+        "correct the files",
+    ];
+    assert_found(&result, "settings", "failed", &parts);
+    assert_eq!(status, 1);
+    let log = [("LOG", "loud"), ("LISTEN", "127.0.0.1:0")];
+    let (result, _) = run(command(&place, &model, &log));
+    let parts = ["OPENVIBE_LOG is not a valid filter", "set it to info"];
+    assert_found(&result, "settings", "warning", &parts);
     let everywhere = [("LISTEN", "0.0.0.0:0")];
     let (result, _) = run(command(&place, &model, &everywhere));
     assert_found(
