@@ -57,6 +57,20 @@ pub(super) fn no_client(e: &reqwest::Error) -> Finding {
     )
 }
 
+/// Finding for a failed request to `subject`. `hint` is the remedy unless the error has one of its own.
+pub(super) fn failed(
+    subject: &str,
+    error: &(dyn Error + 'static),
+    hint: impl Into<String>,
+) -> Finding {
+    match trust::advice(error).and_then(|advice| advice.split_once(": ")) {
+        Some((fact, remedy)) => {
+            Finding::failed(format!("{subject} cannot be used: {fact}"), remedy)
+        }
+        None => Finding::failed(format!("{subject} {}", describe(error)), hint),
+    }
+}
+
 /// Describes why a request failed, as the end of a sentence that begins with an address.
 pub(super) fn describe(error: &(dyn Error + 'static)) -> String {
     if let Some(advice) = trust::advice(error) {

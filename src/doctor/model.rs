@@ -63,10 +63,8 @@ pub(super) async fn look(server: &Connection) -> Finding {
     let response = match request.send().await {
         Ok(response) => response,
         Err(e) => {
-            return Finding::failed(
-                format!("the model server {shown} {}", http::describe(&e)),
-                "start it, or correct OPENVIBE_MODEL_BASE_URL",
-            );
+            let server = format!("the model server {shown}");
+            return http::failed(&server, &e, "start it, or correct OPENVIBE_MODEL_BASE_URL");
         }
     };
     match response.status() {

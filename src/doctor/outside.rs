@@ -200,7 +200,10 @@ async fn check_https(s: &CheckedServer) -> Finding {
             Some(rustls::Error::InvalidCertificate(e)) => {
                 Finding::failed(invalid_certificate(url, e), remedy)
             }
-            Some(e) => Finding::failed(format!("{url} has no working TLS ({e})"), remedy),
+            Some(e) => Finding::failed(
+                format!("{url} has no working TLS ({e})"),
+                "serve HTTPS there with a certificate for this name, or correct OPENVIBE_PUBLIC_URL",
+            ),
             None => Finding::skipped(format!("{url} {}", http::describe(&e))),
         },
     }
@@ -318,7 +321,7 @@ async fn check_websocket(s: &CheckedServer, db: &Db) -> Finding {
             .header(header::SEC_WEBSOCKET_KEY, "dGhlIHNhbXBsZSBub25jZQ==")
             .send()
             .await
-            .map_err(|e| Finding::failed(format!("a WebSocket {}", http::describe(&e)), HINT))?;
+            .map_err(|e| http::failed("a WebSocket", &e, HINT))?;
         let status = opened.status();
         if status != StatusCode::SWITCHING_PROTOCOLS {
             let text = format!("WebSockets do not get through (status {})", status.as_u16());
@@ -348,9 +351,7 @@ async fn check_stream(s: &CheckedServer, db: &Db) -> Finding {
     result(async {
         let url = part_of_probe(s, db, "/stream").await?;
         let client = http::lenient_client().map_err(|e| http::no_client(&e))?;
-        let broken = |e: &reqwest::Error| {
-            Finding::failed(format!("a streamed response {}", http::describe(e)), HINT)
-        };
+        let broken = |e: &reqwest::Error| http::failed("a streamed response", e, HINT);
         let mut response = client.get(url).send().await.map_err(|e| broken(&e))?;
         let status = response.status();
         if !status.is_success() {
@@ -404,12 +405,8 @@ async fn check_upload(s: &CheckedServer, db: &Db) -> Finding {
             .body(body)
             .send()
             .await;
-        let response = sent.map_err(|e| {
-            Finding::failed(
-                format!("an upload of {mib} MiB {}", http::describe(&e)),
-                hint.clone(),
-            )
-        })?;
+        let response =
+            sent.map_err(|e| http::failed(&format!("an upload of {mib} MiB"), &e, hint.clone()))?;
         match response.status() {
             status if status.is_success() => {
                 Ok(Finding::ok(format!("uploads of {mib} MiB get through")))

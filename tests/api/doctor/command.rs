@@ -324,7 +324,7 @@ async fn certificates_are_checked_through_the_public_url() {
             day(2090, 1, 1),
             true,
             "failed",
-            &["has no working TLS"],
+            &["has no working TLS", "a certificate for this name"],
         ),
         (
             "localhost",

@@ -5,7 +5,11 @@ mod outside;
 mod proxy;
 mod surroundings;
 
-use std::time::Duration;
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+    time::Duration,
+};
 
 use openvibe::db::{Conn, DbError, now};
 use serde_json::{Value, json};
@@ -314,6 +318,19 @@ async fn a_model_server_that_does_not_serve_is_found() {
         app.restart(&[("MODEL_BASE_URL", &url)]).await;
         assert_found(&checked(&ada.at(&app.base)).await, "model", state, parts);
     }
+    // The cause has a remedy of its own.
+    let plain = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/v1", plain.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut client in plain.incoming().flatten() {
+            drop(client.read(&mut [0; 4096]));
+            drop(client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+        }
+    });
+    app.restart(&[("MODEL_BASE_URL", &url)]).await;
+    let result = checked(&ada.at(&app.base)).await;
+    let hint = &check(&result, "model")["hint"];
+    assert_eq!(hint, "use http:// instead of https://");
     // Its clock, too.
     let past = server("200 OK\r\ndate: Tue, 15 Nov 1994 08:12:31 GMT").await;
     let url = format!("http://127.0.0.1:{}/v1", past.port);

@@ -60,6 +60,13 @@ async fn a_mail_server_that_sends_nothing_is_found() {
     let result = checked(&ada.at(&app.base)).await;
     let parts = ["cannot be reached", "start the mail server"];
     assert_found(&result, "mail", "failed", &parts);
+    // Such as a server that waits for TLS.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("smtp://{}", silent.local_addr().unwrap());
+    app.restart(&[("SMTP_URL", &url)]).await;
+    let result = checked(&ada.at(&app.base)).await;
+    let parts = ["no answer within", "smtps:// for port 465"];
+    assert_found(&result, "mail", "failed", &parts);
 }
 
 // The command waits for the model server, which runs in this process.
