@@ -20,7 +20,7 @@ use crate::{
     config::{Config, Flags},
     doctor::CheckState,
     release::{CURRENT, InstallKind},
-    trust,
+    tls_settings, trust,
 };
 
 /// The service, with the paths below.
@@ -98,6 +98,7 @@ pub(super) async fn install(command: &InstallCommand) -> anyhow::Result<()> {
         "--data-dir {} is not absolute",
         command.data_dir.display()
     );
+    check_values(command).await?;
     let program = install_program()?;
     let user = find_or_create_user(&command.data_dir)?;
     for (dir, mode) in [
@@ -123,6 +124,19 @@ pub(super) async fn install(command: &InstallCommand) -> anyhow::Result<()> {
         "OpenVibe {CURRENT} runs as {UNIT}; its settings are in {SETTINGS}"
     ));
     finish(&program).await
+}
+
+/// Refuses values with which the server does not start, because later installations keep the settings.
+async fn check_values(command: &InstallCommand) -> anyhow::Result<()> {
+    if let Some(domain) = &command.domain {
+        let names = tls_settings::parse_names(domain);
+        let names = names.map_err(|e| anyhow::anyhow!("--domain: {e}"))?;
+        ensure!(!names.is_empty(), "--domain: name the host of this server");
+    }
+    if let Some(listen) = &command.listen {
+        local_address(listen).await?;
+    }
+    Ok(())
 }
 
 /// Copies this program to its place, unless a package installed it. Returns its path.

@@ -462,6 +462,26 @@ async fn an_installation_writes_the_service_and_keeps_changed_settings() {
 }
 
 #[tokio::test]
+async fn an_installation_refuses_values_with_which_the_server_does_not_start() {
+    let root = Root::new().await;
+    for (option, value, part) in [
+        (
+            "--domain",
+            "https://chat.example.org",
+            "is not a name such as chat.example.org",
+        ),
+        ("--domain", "", "name the host of this server"),
+        ("--listen", "nonsense", "the address nonsense is not known"),
+    ] {
+        let output = root.openvibe(&["install", option, value]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(part), "{said}");
+    }
+    assert!(!root.dir.join("etc/openvibe").exists());
+    assert!(!root.calls().contains("useradd"));
+}
+
+#[tokio::test]
 async fn an_uninstallation_deletes_data_only_when_it_is_told_to() {
     let root = Root::new().await;
     is_ok(&root.openvibe(&["install", "--data-dir", "/srv/chat"]));
