@@ -285,7 +285,7 @@ pub fn describe(url: &DatabaseUrl, what: &str, error: DbError) -> anyhow::Error 
     match error.fault() {
         // The error itself states what did not respond.
         Some(DatabaseFault::Away | DatabaseFault::Unknown) | None => {
-            anyhow::Error::new(error).context(format!("{database} {what}"))
+            anyhow::anyhow!("{database} {what}: {error}")
         }
         Some(trouble) => {
             tracing::debug!(error = %error, "the database {what}");

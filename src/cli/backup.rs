@@ -14,11 +14,11 @@ use super::{
     output::{say, say_error},
 };
 use crate::{
-    app::keyring,
+    app::{describe, keyring},
     backup,
     backup::AgentsAfter,
     config::{BackupTo, Config},
-    db::DatabaseUrl,
+    db::{DatabaseUrl, DbError},
     lock, secrets,
     tasks::asleep,
     upkeep::{DrillResult, backups, drill},
@@ -154,7 +154,9 @@ fn newest_backup(dir: &Path) -> anyhow::Result<PathBuf> {
 async fn write(config: Config, file: &Path, force: bool) -> anyhow::Result<()> {
     if file == Path::new("-") {
         let (mut out, taken) =
-            backup::take(&config.database, &config.blob_settings(), std::io::stdout()).await?;
+            backup::take(&config.database, &config.blob_settings(), std::io::stdout())
+                .await
+                .map_err(|e| explain(&config.database, e))?;
         out.flush()?;
         return tell(&taken, "standard output", say_error);
     }
@@ -170,7 +172,9 @@ async fn write(config: Config, file: &Path, force: bool) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", unfinished.display()))?;
     let mut guard = Unfinished(Some(unfinished.clone()));
     let out = BufWriter::new(out);
-    let (out, taken) = backup::take(&config.database, &config.blob_settings(), out).await?;
+    let (out, taken) = backup::take(&config.database, &config.blob_settings(), out)
+        .await
+        .map_err(|e| explain(&config.database, e))?;
     let out = out
         .into_inner()
         .map_err(std::io::IntoInnerError::into_error)?;
@@ -180,6 +184,15 @@ async fn write(config: Config, file: &Path, force: bool) -> anyhow::Result<()> {
     let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());
     File::open(dir.unwrap_or(Path::new(".")))?.sync_all()?;
     tell(&taken, &file.display().to_string(), say)
+}
+
+/// Adds the remedy if the database failed.
+fn explain(database: &DatabaseUrl, error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<DbError>() {
+        Ok(e) if e.fault().is_some() => describe(database, "could not be backed up", e),
+        Ok(e) => e.into(),
+        Err(error) => error,
+    }
 }
 
 /// # Errors

@@ -23,6 +23,8 @@ pub enum DatabaseFault {
     Unknown,
     /// The database was written by a newer version, which applied this migration that the running version does not know.
     Newer(i64),
+    /// This migration was applied with another text than that of the running version.
+    Changed(i64),
     /// The schema of the database is older than the first migration that this version knows.
     Outdated,
 }
@@ -47,6 +49,9 @@ impl DatabaseFault {
             Self::Unknown => "the connection was lost during a commit".to_owned(),
             Self::Newer(migration) => format!(
                 "it was written by a newer OpenVibe (migration {migration} is unknown to this version): start that version, or restore a backup"
+            ),
+            Self::Changed(migration) => format!(
+                "its migration {migration} is not the one of this version: start the version that made the database, or restore a backup"
             ),
             Self::Outdated => {
                 "it has the schema of a development version, which this version cannot read: start with \
@@ -113,6 +118,7 @@ fn of_migration(error: &MigrateError) -> Option<DatabaseFault> {
             Some(DatabaseFault::Outdated)
         }
         MigrateError::VersionMissing(version) => Some(DatabaseFault::Newer(*version)),
+        MigrateError::VersionMismatch(version) => Some(DatabaseFault::Changed(*version)),
         MigrateError::Execute(e) | MigrateError::ExecuteMigration(e, _) => of_sqlx(e),
         _ => None,
     }

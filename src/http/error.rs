@@ -560,6 +560,7 @@ fn advice(trouble: DatabaseFault) -> &'static str {
         DatabaseFault::Busy
         | DatabaseFault::Away
         | DatabaseFault::Newer(_)
+        | DatabaseFault::Changed(_)
         | DatabaseFault::Outdated => "the database does not respond: try again in a moment",
         DatabaseFault::Unknown => {
             "the connection to the database was lost, so this may or may not be stored: send it again with the same client_id"

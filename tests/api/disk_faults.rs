@@ -326,6 +326,14 @@ async fn a_damaged_database_is_rejected_and_left_unchanged() {
         assert!(said.contains("openvibe.db"), "{what}: {said}");
         assert!(std::fs::read(&file).unwrap() == damaged, "{what}");
     }
+    let mut backup = command(&p.place, &p.model, &[]);
+    let said = refusal(backup.args(["backup", "damaged.ovb"]));
+    assert!(
+        said.ends_with(
+            "could not be backed up: it is damaged or not an OpenVibe database: restore a backup"
+        ),
+        "{said}"
+    );
     std::fs::write(&file, &bytes).unwrap();
     p.check(&[], None).await;
 }
@@ -363,6 +371,15 @@ async fn a_database_of_a_newer_version_is_rejected_unless_this_version_can_run_o
         .run(&["delete from _sqlx_migrations where version = 29990101000000"])
         .await;
     p.check(&[], None).await;
+
+    let changed = "update _sqlx_migrations set checksum = (select checksum from _sqlx_migrations order by version desc limit 1) \
+                   where version = (select min(version) from _sqlx_migrations)";
+    p.place.run(&[changed]).await;
+    let said = refusal(&command(&p.place, &p.model, &[]));
+    assert!(
+        said.contains("is not the one of this version: start the version that made the database"),
+        "{said}"
+    );
 }
 
 #[tokio::test]
