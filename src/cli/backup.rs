@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{BufWriter, Write},
+    io::{self, BufWriter, Write},
     path::{Path, PathBuf},
 };
 
@@ -168,8 +168,7 @@ async fn write(config: Config, file: &Path, force: bool) -> anyhow::Result<()> {
     let mut name = file.to_owned().into_os_string();
     name.push(".tmp");
     let unfinished = PathBuf::from(name);
-    let out = File::create(&unfinished)
-        .with_context(|| format!("cannot write {}", unfinished.display()))?;
+    let out = File::create(&unfinished).map_err(|e| cannot_write(file, &e))?;
     let mut guard = Unfinished(Some(unfinished.clone()));
     let out = BufWriter::new(out);
     let (out, taken) = backup::take(&config.database, &config.blob_settings(), out)
@@ -184,6 +183,17 @@ async fn write(config: Config, file: &Path, force: bool) -> anyhow::Result<()> {
     let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());
     File::open(dir.unwrap_or(Path::new(".")))?.sync_all()?;
     tell(&taken, &file.display().to_string(), say)
+}
+
+/// A command of root continues as the server's user, who cannot write everywhere.
+fn cannot_write(file: &Path, e: &io::Error) -> anyhow::Error {
+    let remedy = match e.kind() {
+        io::ErrorKind::PermissionDenied => {
+            ": name a file where the server's user can write, or write to `-` and redirect it"
+        }
+        _ => "",
+    };
+    anyhow::anyhow!("cannot write {}: {e}{remedy}", file.display())
 }
 
 /// Adds the remedy if the database failed.

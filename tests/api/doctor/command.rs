@@ -146,18 +146,25 @@ fn root_continues_as_the_owner_who_cannot_enter_the_current_directory() {
     std::fs::set_permissions(&place.dir, std::fs::Permissions::from_mode(0o755)).unwrap();
     let (home, data) = (made("root", 0o700), made("data", 0o700));
     chown(&data, Some(1001), Some(1001)).unwrap();
-    let checked = || {
+    let at_home = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_openvibe"));
         command
             .env_clear()
             .current_dir(&home)
             .env("OPENVIBE_LISTEN", "127.0.0.1:0")
             .env("OPENVIBE_DATA_DIR", &data);
-        run(command).0
+        command
     };
+    let checked = || run(at_home()).0;
     let result = checked();
     assert_found(&result, "settings", "ok", &[]);
     assert_ne!(check(&result, "data")["state"], "failed", "{result}");
+    let backup = at_home().args(["backup", "x.ovb"]).output().unwrap();
+    let said = String::from_utf8_lossy(&backup.stderr);
+    assert!(
+        said.contains("cannot write x.ovb: Permission denied") && said.contains("write to `-`"),
+        "{said}"
+    );
     // A file that only root can read is not replaced by another one.
     std::fs::write(home.join("openvibe.toml"), "signup = \"open\"\n").unwrap();
     let named = home.join("openvibe.toml").display().to_string();
