@@ -87,8 +87,10 @@ impl CertificateStore {
     /// Checks whether clients can verify the certificate in use.
     pub fn verifies(&self) -> bool {
         let now = Timestamp::now();
-        self.certificate()
-            .is_some_and(|own| own.is_issued && (own.issued_at..own.expires_at).contains(&now))
+        self.read(|current| {
+            let own = current.certificate.as_ref();
+            own.is_some_and(|own| own.is_issued && (own.issued_at..own.expires_at).contains(&now))
+        })
     }
 
     pub fn failure(&self) -> Option<Failure> {
