@@ -9,10 +9,11 @@ use super::{
     Actor, AuditAction, AuthError, DisplayName, Member, MemberStatus, Role, Scope, Scopes,
     UserKind, find_member, get_member, handles, look_alikes::Skeletons, mark_names_changed,
     members::member_sql, names::parse_email, record_audit, shown_names,
+    users::insert_without_sign_in,
 };
 use crate::{
     cursor::PageRange,
-    db::{Conn, DbError, dialect, now},
+    db::{Conn, dialect, now},
     ids::{BEFORE_ALL_SEQS, UserId, WorkspaceId},
     time::Timestamp,
 };
@@ -70,18 +71,7 @@ pub async fn insert_placeholder(
         return Ok(());
     }
     let name = accepted_name(c, workspace, new.name).await?;
-    let skeletons = Skeletons::of(&name);
-    // Neither the address nor the hash can be entered or verified.
-    c.q("insert into users (id, email, name, avatar_url, password_hash, created_at, name_skeleton, name_folded) \
-         values ($1, $2, $3, null, '', $4, $5, $6)")
-        .bind(new.user)
-        .bind(new.user.to_string())
-        .bind(name.clone())
-        .bind(now())
-        .bind(skeletons.exact)
-        .bind(skeletons.folded)
-        .run()
-        .await?;
+    insert_without_sign_in(c, new.user, &name, UserKind::Person).await?;
     let handle = handles::find_free(c, workspace, &name, "member").await?;
     handles::claim(
         c,
@@ -98,27 +88,6 @@ pub async fn insert_placeholder(
         .bind(handle)
         .bind(now())
         .bind(MemberStatus::Placeholder)
-        .run()
-        .await?;
-    Ok(())
-}
-
-/// Inserts an author of the example, who has neither a membership nor a handle, unless the author is there. All workspaces share them.
-///
-/// # Errors
-/// Only database errors.
-pub async fn insert_example_author(c: &mut Conn, id: UserId, name: &str) -> Result<(), DbError> {
-    let skeletons = Skeletons::of(name);
-    // Neither the address nor the hash can be entered or verified.
-    c.q("insert into users (id, email, name, avatar_url, password_hash, created_at, name_skeleton, name_folded, kind) \
-         values ($1, $2, $3, null, '', $4, $5, $6, $7) on conflict do nothing")
-        .bind(id)
-        .bind(id.to_string())
-        .bind(name.to_owned())
-        .bind(now())
-        .bind(skeletons.exact)
-        .bind(skeletons.folded)
-        .bind(UserKind::Example)
         .run()
         .await?;
     Ok(())

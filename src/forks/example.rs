@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::imported::{ImportedFork, insert_imported_fork};
 use crate::{
-    auth::placeholders::insert_example_author,
+    auth::{UserKind, users::insert_without_sign_in},
     chat::{
         ChatError,
         forks::{ForkContext, ForkStatus},
@@ -143,7 +143,7 @@ pub async fn insert_example(
         return Ok(());
     };
     for (id, name) in seed.authors() {
-        insert_example_author(c, id, name).await?;
+        insert_without_sign_in(c, id, name, UserKind::Example).await?;
     }
     let mut writer = Writer {
         seed,

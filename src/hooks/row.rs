@@ -13,8 +13,8 @@ use crate::{
     agents::policy::{self, HookCreators},
     auth::{
         Actor, AuditAction, AuthError, DisplayName, Scope, Scopes, UserKind, handles, hash_token,
-        look_alikes::Skeletons, mark_names_changed, new_token, readable_channels, record_audit,
-        shown_names,
+        mark_names_changed, new_token, readable_channels, record_audit, shown_names,
+        users::insert_without_sign_in,
     },
     chat::{ChatError, bots::announce_bot, channels::ChannelKind, post::MentionLimit},
     db::{Conn, DbError, Json, dialect, is_in_visible_channel, is_visible_channel, now},
@@ -362,19 +362,7 @@ async fn insert_named_bot(
     name: &str,
     creator: UserId,
 ) -> Result<(), HookError> {
-    let skeletons = Skeletons::of(name);
-    // Neither the address nor the hash can be entered or verified.
-    c.q("insert into users (id, email, name, avatar_url, password_hash, created_at, name_skeleton, name_folded, kind) \
-         values ($1, $2, $3, null, '', $4, $5, $6, $7)")
-        .bind(id)
-        .bind(id.to_string())
-        .bind(name.to_owned())
-        .bind(now())
-        .bind(skeletons.exact)
-        .bind(skeletons.folded)
-        .bind(UserKind::Bot)
-        .run()
-        .await?;
+    insert_without_sign_in(c, UserId(id.0), name, UserKind::Bot).await?;
     let handle = handles::find_free(c, workspace, name, "bot").await?;
     handles::claim(c, workspace, &handle, handles::OwnerType::Bot, id.0).await?;
     c.q("insert into bots (id, workspace_id, handle, about, status, created_by, created_at, last_used_at, version) \
