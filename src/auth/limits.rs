@@ -631,6 +631,15 @@ mod tests {
     }
 
     #[test]
+    fn a_provider_sends_fifty_scim_requests_a_second() {
+        let (limits, corp) = (limits(), IdentityProviderId::new());
+        let (n, wait) = granted(|| limits.scim(corp));
+        assert!((100..150).contains(&n), "{n}");
+        assert_eq!(wait, 1);
+        limits.scim(IdentityProviderId::new()).unwrap();
+    }
+
+    #[test]
     fn address_limits_apply_to_all_callers_and_group_ipv6_by_64_bits() {
         let limits = limits();
         let at = |text: &str| text.parse::<IpAddr>().unwrap();

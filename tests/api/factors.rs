@@ -400,6 +400,18 @@ async fn a_passkey_signs_in_without_a_password_and_is_a_second_factor() {
     login(&t.app, &t.bo).await.is(200);
 }
 
+#[tokio::test]
+async fn a_person_has_ten_passkeys() {
+    let t = team().await;
+    for _ in 0..10 {
+        let mut key = Authenticator::new(&t.app.base);
+        add_passkey(&t.bo, &mut key).await.is(201);
+    }
+    let mut key = Authenticator::new(&t.app.base);
+    let one_more = add_passkey(&t.bo, &mut key).await;
+    assert_eq!(one_more.refused(422), "quota_exceeded");
+}
+
 /// Creates the passkey of a new account; returns the form that creates the account.
 pub async fn passkey_form(app: &TestApp, key: &mut Authenticator, invited: &Value) -> Value {
     let path = format!("{PASSKEY_SIGN_UP}/options");

@@ -223,6 +223,24 @@ async fn a_forgotten_password_is_set_with_a_link_that_works_once() {
 }
 
 #[tokio::test]
+async fn three_links_for_a_new_password_are_sent_in_an_hour() {
+    let (app, ada, mails) = app_with_mail().await;
+    let reset = async || {
+        let form = json!({"email": ada.email});
+        let reply = visitor(&app.base).post("/v1/auth/reset", form).await;
+        assert_eq!(reply.status, 202);
+    };
+    for n in 1..=3 {
+        reset().await;
+        mails.nth(n).await.token("/reset/");
+    }
+    reset().await;
+    let form = json!({});
+    ada.post("/v1/mail/confirmation", form).await.is(202);
+    mails.nth(4).await.token("/confirm/");
+}
+
+#[tokio::test]
 async fn links_of_emails_lead_to_the_public_url_whatever_the_request_names() {
     let mails = MailServer::start().await;
     let settings = [
@@ -343,6 +361,22 @@ async fn several_people_are_invited_at_once_and_again() {
     ada.post(&format!("/v1/invites/{id}/send"), json!({}))
         .await
         .refused_as(422, "invalid_value");
+}
+
+#[tokio::test]
+async fn a_hundred_people_are_invited_at_once_and_five_hundred_a_day() {
+    let (_app, ada, _mails) = app_with_mail().await;
+    let invite = async |round: usize, people: usize| {
+        let email = |n| format!("person{n}@round{round}.example.org");
+        let emails: Vec<String> = (0..people).map(email).collect();
+        ada.post("/v1/invites", json!({"emails": emails})).await
+    };
+    invite(0, 101).await.refused_as(422, "invalid_value");
+    for round in 1..=5 {
+        let made = invite(round, 100).await.is(201);
+        assert_eq!(list(&made, "/data").len(), 100);
+    }
+    invite(6, 1).await.refused_as(429, "rate_limited");
 }
 
 #[tokio::test]

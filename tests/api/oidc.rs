@@ -347,6 +347,22 @@ async fn only_server_admins_with_a_confirmed_session_manage_providers() {
     assert!(actions.contains(&"provider.created".to_owned()));
 }
 
+#[tokio::test]
+async fn a_server_has_ten_providers_and_a_workspace_a_hundred_rules() {
+    let (t, corp) = (team().await, OidcServer::start().await);
+    let form = |rules: usize| {
+        let rules = vec![json!({"group": "staff", "role": "member"}); rules];
+        let workspaces = json!([{"workspace_id": t.ada.workspace, "rules": rules}]);
+        json!({"name": "Corp", "issuer": corp.url, "client_id": CLIENT_ID, "workspaces": workspaces})
+    };
+    let add = async |rules| t.ada.post("/v1/identity-providers", form(rules)).await;
+    assert_eq!(add(101).await.refused(422), "invalid_value");
+    for _ in 0..10 {
+        add(100).await.is(201);
+    }
+    assert_eq!(add(0).await.refused(422), "quota_exceeded");
+}
+
 async fn try_out_fails_without_secret(t: &Team, corp: &OidcServer, path: &str) {
     let mut browser = Browser::of(&t.ada);
     let provider = path.rsplit('/').next().unwrap();

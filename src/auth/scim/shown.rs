@@ -143,6 +143,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_response_has_at_most_200_resources() {
+        for (asked, count) in [(None, 200), (Some(201), 200), (Some(7), 7), (Some(-1), 0)] {
+            assert_eq!(Range::new(None, asked).count, count, "{asked:?}");
+        }
+    }
+
+    #[test]
     fn attributes_are_selected() {
         let resource = json!({"schemas": [], "id": "1", "userName": "a", "name": {"givenName": "A", "familyName": "B"},
             "emails": [{"value": "a", "type": "work"}]});
