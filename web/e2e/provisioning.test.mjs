@@ -1,7 +1,7 @@
 // Identity providers: SCIM tokens, changed settings, invites, and a link for a person without another way in.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { box, button, person } from './lib/browser.mjs';
+import { box, button, message, person, startThread } from './lib/browser.mjs';
 import { inspect, main } from './lib/parts.mjs';
 import { Provider } from './lib/provider.mjs';
 import { api, startTeam } from './lib/team.mjs';
@@ -11,6 +11,8 @@ after(() => provider.close());
 const { ada, server, browser } = await startTeam({ bo: null });
 const dialog = (name) => ada.page.getByRole('dialog', { name });
 const accounts = dialog('Accounts from Corp');
+/** Path of a thread by Cy. */
+let thread;
 /** Status of a request that a provider sends with this token. */
 const scim = async (token) => {
   const headers = { authorization: `Bearer ${token}` };
@@ -114,6 +116,9 @@ test('an invite with one use is accepted with a provider', async () => {
   await inspect(cy, 'invite-provider');
   await button(cy.page, 'Join with Lab').click();
   await box(cy.page, 'Start a thread in #general').waitFor();
+  await startThread(cy.page, 'I was here');
+  await cy.page.waitForURL('**/t/**');
+  thread = new URL(cy.page.url()).pathname;
   assert.deepEqual(cy.errors, []);
   await cy.close();
 });
@@ -148,6 +153,28 @@ test('an admin gives a link to a member who signs in only with the provider', as
   await button(cy.page, 'Set password').click();
   await cy.page.getByRole('heading', { name: 'Your new password is set' }).waitFor();
   await cy.close();
+});
+
+test('whoever the provider deactivates is shown as that, and what they wrote stays', async () => {
+  const [lab] = (await api(ada, 'GET', 'identity-providers')).data;
+  const { token } = await api(ada, 'POST', `identity-providers/${lab.id}/scim-tokens`, {});
+  const send = async (method, path, form) => {
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/scim+json' };
+    const answer = await fetch(`${server.base}/scim/v2/${path}`, {
+      method,
+      headers,
+      body: JSON.stringify(form),
+    });
+    const text = await answer.text();
+    assert.ok(answer.ok, text);
+    return JSON.parse(text);
+  };
+  const { id } = await send('POST', 'Users', { userName: 'cy@example.com' });
+  const operation = { op: 'replace', path: 'active', value: false };
+  await send('PATCH', `Users/${id}`, { Operations: [operation] });
+  await ada.page.goto(thread);
+  await message(ada.page, 'I was here').getByText('Cy Ode (deactivated)').first().waitFor();
+  await inspect(ada, 'deactivated-person');
 });
 
 test('without passwords, an invite offers only the provider', async () => {

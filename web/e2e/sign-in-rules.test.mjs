@@ -38,12 +38,27 @@ test('rules that the admin’s own session does not meet are refused, with the w
   assert.equal(sign_in?.second_factor ?? 'off', 'off');
 });
 
-test('a second factor is required, and who has none sets it up and comes in', async () => {
+test('people without a second factor learn of the day from which it is required', async () => {
   await ada.page.goto('/northwind/settings/sign-in');
-  const ways = main(ada).getByRole('list', { name: 'Ways to sign in' });
-  await setUp(ada, ways);
+  await setUp(ada, main(ada).getByRole('list', { name: 'Ways to sign in' }));
+  const from = new Date(Date.now() + 5 * 86_400_000).toISOString().slice(0, 10);
+  const [{ id }] = (await api(ada, 'GET', 'workspaces')).data;
+  const change = (sign_in) => api(ada, 'PATCH', `workspaces/${id}`, { sign_in });
+  await change({ second_factor: 'required', from });
+  await bo.page.goto('/northwind/settings/sign-in');
+  await main(bo)
+    .getByText(/^Northwind will require a second factor from [A-Z][a-z]+ \d+\. Set it up\.$/)
+    .waitFor();
+  await inspect(bo, 'second-factor-upcoming');
+  await change({ second_factor: 'off', from: null });
+  await bo.page.goto('/northwind/c/general');
+  await box(bo.page, 'Start a thread in #general').waitFor();
+});
+
+test('a second factor is required, and who has none sets it up and comes in', async () => {
   await open();
   await dialog.getByRole('switch', { name: 'Require a second factor' }).check();
+  await dialog.getByText('1 of 2 people has no second factor yet').waitFor();
   await button(dialog, 'Save').click();
   await dialog.waitFor({ state: 'detached' });
   await bo.page.getByRole('heading', { name: 'Northwind requires a second factor' }).waitFor();
