@@ -14,8 +14,8 @@ use crate::{
     imports,
     sign_in::let_pass,
     support::{
-        CLIENT_ID, CLIENT_SECRET, OidcServer, PASSWORD, Person, SECRET_KEY, Team, TestApp, id,
-        list, number, team_with, text, unknown_id, visitor, within,
+        CLIENT_ID, CLIENT_SECRET, MailServer, OidcServer, PASSWORD, Person, SECRET_KEY, Team,
+        TestApp, id, list, number, team_with, text, unknown_id, visitor, within,
     },
 };
 
@@ -59,6 +59,12 @@ impl Browser {
         let (name, value) = cookie.split_once('=').unwrap();
         this.cookies.insert(name.to_owned(), value.to_owned());
         this
+    }
+
+    /// The same browser at another node.
+    pub fn at_node(mut self, base: &str) -> Self {
+        self.base = base.to_owned();
+        self
     }
 
     /// The person who is signed in.
@@ -852,6 +858,28 @@ async fn a_new_address_replaces_the_old_one_if_it_is_free() {
             .iter()
             .any(|event| event["kind"] == "address_changed")
     );
+}
+
+#[tokio::test]
+async fn the_old_address_gets_emails_about_a_connection_and_a_new_address() {
+    let mails = MailServer::start().await;
+    let settings = [("SMTP_URL", mails.url.as_str()), ("SECRET_KEY", SECRET_KEY)];
+    let (t, corp) = (team_with(&settings).await, OidcServer::start().await);
+    let provider = provide(&t.ada, &corp, json!({})).await;
+    confirm_address(&t.app, &t.bo).await;
+    let changes = [
+        (t.bo.email.as_str(), "An identity provider was connected"),
+        ("bo.new@example.org", "Your email address was changed"),
+    ];
+    for (n, (email, subject)) in (1..).zip(changes) {
+        Browser::new(&t.app.base)
+            .pass(&corp, &provider, json!({}), &person("bo", email))
+            .await;
+        let mail = mails.nth(n).await;
+        assert_eq!(mail.to, t.bo.email);
+        let subject = format!("Subject: {subject}");
+        assert!(mail.text.contains(&subject), "{}", mail.text);
+    }
 }
 
 #[tokio::test]

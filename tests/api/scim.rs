@@ -698,6 +698,12 @@ async fn deactivation_takes_all_access_away_at_once_and_activation_restores_it()
             (count("member.suspended"), count("member.restored")),
             (2, 2)
         );
+        let by = audit.iter().find(|e| e["action"] == "member.suspended");
+        let by = by.unwrap();
+        assert_eq!(
+            (&by["actor_kind"], &by["actor_id"]),
+            (&json!("provider"), &Value::Null)
+        );
         // Admins can remove a suspended member.
         w.scim.delete(&at(&user)).await.is(204);
         w.t.ada

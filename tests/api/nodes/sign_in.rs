@@ -1,10 +1,11 @@
-//! Sessions that end on one node end on all others.
+//! Sign-ins that begin on one node and end on another, and sessions that end on all nodes.
 
 use serde_json::{Value, json};
 
 use super::Pair;
 use crate::{
-    oidc::{Browser, person, provide},
+    factors::{begin, code, set_up_app},
+    oidc::{Browser, person, provide, state_of},
     support::{OidcServer, Person, Socket, id, is_shared_engine, text, visitor, within},
 };
 
@@ -67,4 +68,38 @@ async fn what_a_provider_ends_is_ended_on_all_nodes() {
     let code = socket.closed().await;
     assert!([4001, 4003].contains(&code), "{code}");
     assert_eq!(cy.get("/v1/snapshot").await.status, 401);
+}
+
+#[tokio::test]
+async fn a_sign_in_that_began_on_one_node_ends_on_another() {
+    if !is_shared_engine() {
+        return;
+    }
+    let pair = Pair::over_nats().await;
+    let corp = OidcServer::start().await;
+    let open = json!([{"workspace_id": pair.ada.workspace, "join": "everyone"}]);
+    let provider = provide(&pair.ada, &corp, json!({"workspaces": open})).await;
+    let mut browser = Browser::new(&pair.first.base);
+    let page = browser.start(&provider, json!({})).await;
+    // Nodes have one public address; in tests, each has its own.
+    let port = |base: &str| format!("%3A{}%2F", base.rsplit(':').next().unwrap());
+    let page = page.replace(&port(&pair.first.base), &port(&pair.second.base));
+    let granted = corp.grant(&page, &person("cy", "cy@example.org"));
+    let query = [
+        ("code", granted.as_str()),
+        ("state", &state_of(&page)),
+        ("iss", &corp.url),
+    ];
+    let mut browser = browser.at_node(&pair.second.base);
+    assert_eq!(browser.arrive(&provider, &query).await.path, "/");
+    browser.person().get("/v1/auth/me").await.is(200);
+
+    // The same with a second factor.
+    let (secret, _) = set_up_app(&pair.ada).await;
+    let (flow, _) = begin(&pair.first, &pair.ada).await;
+    let form = json!({"flow": flow, "code": code(&secret, 1)});
+    visitor(&pair.second.base)
+        .post("/v1/auth/second-factor", form)
+        .await
+        .is(200);
 }
