@@ -86,6 +86,16 @@ test('a session that is too old has to be replaced', async () => {
   assert.match(bo.page.url(), /next=/);
 });
 
+test('a link of the operator opens the ways to sign in, whatever the rules are', async () => {
+  const link = new URL(server.command('user', 'sign-in-link', '--email', 'bo@example.com'));
+  await bo.page.goto(`/sign-in${link.hash}`);
+  await button(bo.page, 'Sign in').waitFor();
+  await inspect(bo, 'operator-link');
+  await button(bo.page, 'Sign in').click();
+  await bo.page.waitForURL('**/northwind/settings/sign-in');
+  await main(bo).getByRole('list', { name: 'Ways to sign in' }).waitFor();
+});
+
 /** Sets up an authenticator app in a list of ways to sign in. */
 async function setUp(p, ways) {
   await button(ways, 'Set up an app').click();

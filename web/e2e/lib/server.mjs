@@ -87,6 +87,15 @@ export class Server {
       await ended;
     }
   }
+  /** Runs a command of the program beside the running server; returns what it prints. */
+  command(...args) {
+    const env = { PATH: process.env.PATH, HOME: this.#dir, OPENVIBE_DATA_DIR: join(this.#dir, 'data') };
+    return execFileSync(bin, args, {
+      cwd: this.#dir,
+      env: { ...env, ...this.#env },
+      encoding: 'utf8',
+    }).trim();
+  }
   /** Executes a statement beside the running server, for what would take minutes on screen. */
   sql(statement) {
     execFileSync('python3', ['-c', CHANGE, join(this.#dir, 'data/openvibe.db'), statement]);
