@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import { box, button, message, PASSWORD, person, startThread } from './lib/browser.mjs';
 import { dialog, inspect, main, side } from './lib/parts.mjs';
 import { Provider } from './lib/provider.mjs';
-import { api, startTeam } from './lib/team.mjs';
+import { api, known, startTeam } from './lib/team.mjs';
 
 const provider = await new Provider({ sub: 'ada', email: 'ada@example.com', email_verified: true }).start();
 after(() => provider.close());
@@ -78,6 +78,19 @@ test('members see that a guest reads the channel', async () => {
     .waitFor();
   await main(bo).getByText('Guest', { exact: true }).first().waitFor();
   await inspect(bo, 'guest-members');
+});
+
+test('members see how many guests read the channel', async () => {
+  const { channelId } = await known(ada);
+  const { token } = await api(ada, 'POST', 'invites', { role: 'guest', channel_ids: [channelId('plans')] });
+  const hal = await person(browser, server.base);
+  const account = { name: 'Hal Ito', email: 'hal@example.com', password: PASSWORD, invite: token };
+  const request = { headers: { origin: server.base }, data: account };
+  const joined = await hal.context.request.post(`${server.base}/v1/auth/signup`, request);
+  assert.equal(joined.status(), 201);
+  await hal.close();
+  await ada.page.goto('/northwind/c/plans');
+  await main(ada).getByText('2 guests read this channel').waitFor();
 });
 
 test('a sign-in meets an account with an address that nobody has confirmed', async () => {
