@@ -56,6 +56,11 @@ class Browser {
       if (value) this.#cookies.push({ origin, path, name, value });
     }
   }
+  /** Begins to sign in at the provider, and cancels. */
+  async cancel(url) {
+    const page = await this.go(url);
+    return this.go(`${page.url}/abort`);
+  }
   /** Signs in at the provider where it asks for it, and consents. */
   async pass(url, login) {
     let page = await this.go(url);
@@ -71,6 +76,8 @@ export class Corp {
   #provider = null;
   groups = {};
   issuer = '';
+  /** Path whose requests fail. */
+  broken = '';
 
   /** Listens, so that the address is known; requests are answered after `serve`. */
   async listen() {
@@ -78,7 +85,7 @@ export class Corp {
     await once(this.#server, 'listening');
     this.issuer = `http://127.0.0.1:${this.#server.address().port}`;
     this.#server.on('request', (req, res) =>
-      this.#provider ? this.#provider.callback()(req, res) : res.writeHead(503).end(),
+      this.#provider && req.url !== this.broken ? this.#provider.callback()(req, res) : res.writeHead(503).end(),
     );
     return this;
   }
@@ -102,8 +109,8 @@ export class Corp {
         accountId: sub,
         claims: () => ({
           sub,
-          email: `${sub}@example.org`,
-          email_verified: true,
+          email: `${sub}@${sub === 'gil' ? 'elsewhere.org' : 'example.org'}`,
+          email_verified: sub !== 'fay',
           name: `${sub} of Corp`,
           groups: this.groups[sub] ?? [],
         }),
@@ -216,10 +223,11 @@ export async function checkOidc(base, workspace_id, admin, cookie) {
     assert.deepEqual([last_try.account, last_try.email, last_try.groups], ['new', 'root@example.org', true]);
     await admin('PATCH', path, { enabled: true });
 
-    const enter = async (browser, login) => {
+    const begin = async (browser) => {
       const start = await browser.call('POST', `${base}/v1/auth/oidc/${made.id}/start`, { next: '/northwind' });
-      return browser.pass((await start.json()).url, login);
+      return (await start.json()).url;
     };
+    const enter = async (browser, login) => browser.pass(await begin(browser), login);
     const me = async (browser) => (await browser.call('GET', `${base}/v1/auth/me`)).json();
     const cy = new Browser();
     corp.groups.cy = ['staff'];
@@ -244,12 +252,32 @@ export async function checkOidc(base, workspace_id, admin, cookie) {
     assert.equal(left.provider.name, 'Certified');
     assert.ok(left.provider.url.startsWith(`${corp.issuer}/session/end?`), left.provider.url);
 
+    const failure = ({ url }) => {
+      const { pathname, searchParams } = new URL(url);
+      assert.equal(pathname, '/sign-in');
+      return [searchParams.get('error'), searchParams.get('detail')];
+    };
+    const failed = async (login) => failure(await enter(new Browser(), login));
+    assert.deepEqual(await failed('fay'), ['email_not_verified', null]);
+    assert.deepEqual(await failed('gil'), ['not_invited', null]);
+    // Admins of the server are never connected by their address.
+    assert.deepEqual(await failed('ada'), ['address_in_use', 'ada@example.org']);
+    const di = new Browser();
+    assert.deepEqual(failure(await di.cancel(await begin(di))), ['refused', 'access_denied']);
+    const foreign = await begin(di);
+    assert.deepEqual(failure(await new Browser().pass(foreign, 'di')), ['flow_expired', null]);
+    corp.broken = '/token';
+    assert.deepEqual(await failed('di'), ['provider_unreachable', null]);
+    corp.broken = '';
+    const { now } = Date;
+    Date.now = () => now() + 270_000;
+    try {
+      assert.deepEqual(await failed('di'), ['clock_skew', '-4']);
+    } finally {
+      Date.now = now;
+    }
     await admin('PUT', `${path}/secret`, { value: 'another secret' });
-    const refused = new URL((await enter(new Browser(), 'di')).url);
-    assert.deepEqual(
-      [refused.pathname, refused.searchParams.get('error'), refused.searchParams.get('detail')],
-      ['/sign-in', 'misconfigured', 'invalid_client'],
-    );
+    assert.deepEqual(await failed('di'), ['misconfigured', 'invalid_client']);
   } finally {
     await corp.close();
   }
