@@ -62,7 +62,7 @@ fn problem(provider: &CheckedProvider) -> Option<Finding> {
             "{name}: sign-ins have failed for {} minutes ({cause})",
             lasting.as_secs() / 60
         );
-        let hint = "press Try it in Settings › Server, and enter the client secret again if it is rejected";
+        let hint = "press Try it in Settings › Providers, and enter the client secret again if it is rejected";
         return Some(if *lasting >= NOTICED_AFTER {
             Finding::failed(text, hint)
         } else {
@@ -76,11 +76,11 @@ fn problem(provider: &CheckedProvider) -> Option<Finding> {
         ),
         SignInFault::Misconfigured(code) if code == "issuer_mismatch" => Finding::failed(
             format!("{name} publishes another issuer than {issuer}"),
-            "enter the issuer exactly as it is published, in Settings › Server",
+            "enter the issuer exactly as it is published, in Settings › Providers",
         ),
         SignInFault::Misconfigured(code) => Finding::failed(
             format!("{name} at {issuer} publishes no usable addresses or keys ({code})"),
-            "correct the issuer in Settings › Server, or the provider",
+            "correct the issuer in Settings › Providers, or the provider",
         ),
         other => Finding::failed(
             format!("{name} at {issuer} cannot sign people in ({other})"),

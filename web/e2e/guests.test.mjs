@@ -96,7 +96,7 @@ test('members see how many guests read the channel', async () => {
 test('a sign-in meets an account with an address that nobody has confirmed', async () => {
   const corp = { name: 'Corp', issuer: provider.issuer, client_id: 'openvibe', domains: ['example.com'] };
   await api(ada, 'POST', 'identity-providers', corp);
-  await ada.page.goto('/northwind/settings/server');
+  await ada.page.goto('/northwind/settings/providers');
   await main(ada)
     .getByRole('button', { name: /^Try it/ })
     .click();

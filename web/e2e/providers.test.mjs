@@ -44,7 +44,7 @@ const FAILURES = [
 ];
 
 test('a provider is added from a preset, with the address to register there', async () => {
-  await ada.page.goto('/northwind/settings/server');
+  await ada.page.goto('/northwind/settings/providers');
   await button(main(ada), 'Add provider').click();
   const adding = dialog('Add provider');
   for (const [name, issuer] of Object.entries(PRESETS)) {
@@ -85,7 +85,7 @@ test('a try shows the person and the claims', async () => {
 test('the provider of a typed domain comes first', async () => {
   const lab = { name: 'Lab', issuer: corp.issuer, client_id: 'openvibe', domains: ['lab.example'] };
   await api(ada, 'POST', 'identity-providers', lab);
-  await ada.page.goto('/northwind/settings/server');
+  await ada.page.goto('/northwind/settings/providers');
   await button(main(ada), 'Try it: Lab').click();
   await main(ada).getByText('Claims of Lab').waitFor();
   await button(main(ada), 'Turn on Lab').click();

@@ -22,7 +22,7 @@ const scim = async (token) => {
 test('a token is made, shown once, used, and deleted', async () => {
   const corp = { name: 'Corp', issuer: provider.issuer, client_id: 'openvibe', domains: ['example.com'] };
   await api(ada, 'POST', 'identity-providers', corp);
-  await ada.page.goto('/northwind/settings/server');
+  await ada.page.goto('/northwind/settings/providers');
   await button(main(ada), 'Accounts from Corp').click();
   await accounts.getByText('While Corp is off').waitFor();
   await button(accounts, 'Done').click();
@@ -124,7 +124,7 @@ test('an invite with one use is accepted with a provider', async () => {
 });
 
 test('who has no other way to sign in is listed before a provider is turned off', async () => {
-  await ada.page.goto('/northwind/settings/server');
+  await ada.page.goto('/northwind/settings/providers');
   await button(main(ada), 'Turn off Lab').click();
   const off = dialog('Turn off Lab?');
   await off.getByText('1 person signs in only with Lab.').waitFor();

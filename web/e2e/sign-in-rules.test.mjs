@@ -12,7 +12,7 @@ after(() => provider.close());
 const { ada, bo, server } = await startTeam();
 const dialog = ada.page.getByRole('dialog', { name: 'Sign-in rules' });
 const open = async () => {
-  await ada.page.goto('/northwind/settings/workspace');
+  await ada.page.goto('/northwind/settings/security');
   await button(main(ada), 'Sign-in rules').click();
   await button(dialog, 'Save').waitFor();
 };
@@ -20,7 +20,7 @@ const open = async () => {
 test('rules that the admin’s own session does not meet are refused, with the way to it', async () => {
   const corp = { name: 'Corp', issuer: provider.issuer, client_id: 'openvibe', domains: ['example.com'] };
   await api(ada, 'POST', 'identity-providers', corp);
-  await ada.page.goto('/northwind/settings/server');
+  await ada.page.goto('/northwind/settings/providers');
   await main(ada)
     .getByRole('button', { name: /^Try it/ })
     .click();
@@ -56,9 +56,11 @@ test('people without a second factor learn of the day from which it is required'
 });
 
 test('a second factor is required, and who has none sets it up and comes in', async () => {
+  await ada.page.goto('/northwind/settings/security');
+  await main(ada).getByText('1 of 2 people has no second factor yet').waitFor();
+  await inspect(ada, 'security');
   await open();
   await dialog.getByRole('switch', { name: 'Require a second factor' }).check();
-  await dialog.getByText('1 of 2 people has no second factor yet').waitFor();
   await button(dialog, 'Save').click();
   await dialog.waitFor({ state: 'detached' });
   await bo.page.getByRole('heading', { name: 'Northwind requires a second factor' }).waitFor();

@@ -37,6 +37,7 @@ function objectHref(i: InboxItem, { slug }: WorkspaceState): string {
   if (id.startsWith('bot_')) return to.settings(slug, 'integrations');
   if (id.startsWith('item_')) return to.actions(slug);
   if (id.startsWith('user_') || id.startsWith('identity_')) return to.settings(slug, 'members');
-  if (id.startsWith('server_') || id.startsWith('idp_')) return to.settings(slug, 'server');
+  if (id.startsWith('server_')) return to.settings(slug, 'server');
+  if (id.startsWith('idp_')) return to.settings(slug, 'providers');
   return i.reason === 'notice' ? to.settings(slug, 'costs') : to.inbox(slug);
 }

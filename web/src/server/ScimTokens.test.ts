@@ -1,9 +1,9 @@
 // @vitest-environment happy-dom
 import { fireEvent, screen as page, within } from '@testing-library/svelte';
 import { expect, test } from 'vitest';
-import { provider, serverInfo } from '../test/make-server';
+import { provider } from '../test/make-server';
 import { Screen } from '../test/screen';
-import ServerPage from './ServerPage.svelte';
+import ProvidersPage from './ProvidersPage.svelte';
 
 const screen = new Screen();
 const dialog = () => page.getByRole('dialog', { name: 'Accounts from Corp' });
@@ -11,9 +11,8 @@ const press = async (name: string | RegExp) => fireEvent.click(await page.findBy
 const calls = () => screen.scene.backend.calls.filter((call) => /^(POST|DELETE)/.test(call));
 
 async function open(): Promise<void> {
-  screen.scene.backend.server = serverInfo();
   screen.scene.backend.providers = [provider({ enabled: true, tried_at: '2026-05-06' })];
-  screen.show(ServerPage, {});
+  screen.show(ProvidersPage, {});
   await fireEvent.click(await page.findByRole('button', { name: 'Accounts from Corp' }));
   await within(dialog()).findByRole('button', { name: 'Make a token' });
 }

@@ -2,7 +2,7 @@
 import { fireEvent, screen as page, within } from '@testing-library/svelte';
 import { expect, test } from 'vitest';
 import type { Check, ServerInfo } from '../api/server';
-import { backups, certificate, provider, serverInfo } from '../test/make-server';
+import { backups, certificate, serverInfo } from '../test/make-server';
 import { Screen } from '../test/screen';
 import ServerPage from './ServerPage.svelte';
 
@@ -20,17 +20,8 @@ async function show(x: Partial<ServerInfo> = {}): Promise<void> {
 
 test('agents that run, and a key that was copied, need no act', async () => {
   await show();
-  await page.findByRole('region', { name: 'Sign-in providers' });
   const names = page.getAllByRole('region').map((r) => within(r).getByRole('heading').textContent);
-  expect(names).toEqual([
-    'Version',
-    'Certificate',
-    'Backups',
-    'Email',
-    'Sign-in providers',
-    'Checks',
-    'Disk',
-  ]);
+  expect(names).toEqual(['Version', 'Certificate', 'Backups', 'Email', 'Checks', 'Disk']);
   expect(page.queryByRole('button', { name: 'I have a copy' })).toBeNull();
 });
 test('an admin permits the search for updates', async () => {
@@ -104,48 +95,4 @@ test('the agents of a restored copy are started here', async () => {
   await expect.poll(() => page.queryByRole('region', { name: 'Agents' })).toBeNull();
   expect(screen.ws.agentsState).toBe('running');
   expect(screen.app.ui.toast?.text).toBe('The agents are started. 2 interrupted tasks continue.');
-});
-
-test('a provider is tried before it is turned on', async () => {
-  screen.scene.backend.providers = [provider()];
-  await show();
-  await within(await page.findByRole('region', { name: 'Sign-in providers' })).findByText(
-    'Corp is off: try it first',
-  );
-  expect(isDisabled('Turn on Corp')).toBe(true);
-});
-test('turning off a provider names the number of people who have no other way', async () => {
-  screen.scene.backend.providers = [provider({ enabled: true, tried_at: '2026-05-06', only_way_of: 12 })];
-  await show();
-  await fireEvent.click(await page.findByRole('button', { name: 'Turn off Corp' }));
-  await page.findByText('12 people sign in only with Corp.');
-  await fireEvent.click(page.getByRole('button', { name: 'Turn off' }));
-  await page.findByText('Corp is off');
-  expect(screen.scene.backend.bodies).toContainEqual({ enabled: false });
-});
-test('those who have no other way are listed, and get a link', async () => {
-  screen.scene.backend.providers = [provider({ enabled: true, tried_at: '2026-05-06', only_way_of: 102 })];
-  screen.scene.backend.dependents = [
-    { user_id: 'user_2', name: 'Bo Ek', email: 'bo@example.org' },
-    { user_id: 'user_3', name: 'Cy Ode', email: 'cy@example.org' },
-  ];
-  await show();
-  await fireEvent.click(await page.findByRole('button', { name: 'Turn off Corp' }));
-  await page.findByText('bo@example.org');
-  page.getByText('And 100 other people');
-  await fireEvent.click(page.getByRole('button', { name: 'Send them a link' }));
-  await page.findByText('2 people get an email with a link that sets a password.');
-  screen.scene.backend.refuse = /links$/;
-  screen.scene.backend.failure = { code: 'mail_off', message: 'Email is off.' };
-  await fireEvent.click(await page.findByRole('button', { name: 'Send them a link' }));
-  const alert = await page.findByRole('alert');
-  expect(alert.textContent).toContain('Email is off.');
-  expect(page.queryByText(/2 people get an email/)).toBeNull();
-});
-test('nobody gets a link if everyone has another way', async () => {
-  screen.scene.backend.providers = [provider({ enabled: true, tried_at: '2026-05-06' })];
-  await show();
-  await fireEvent.click(await page.findByRole('button', { name: 'Turn off Corp' }));
-  await page.findByText('Everyone has another way to sign in.');
-  expect(page.queryByRole('button', { name: 'Send them a link' })).toBeNull();
 });

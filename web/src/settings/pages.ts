@@ -3,9 +3,9 @@ import type { WorkspaceState } from '../state/workspace.svelte';
 
 export type SettingsPage =
   | ('profile' | 'notifications' | 'memory' | 'sign-in')
-  | ('workspace' | 'members' | 'integrations' | 'import' | 'export')
+  | ('workspace' | 'members' | 'security' | 'integrations' | 'import' | 'export')
   | ('agents' | 'collections' | 'tools' | 'told' | 'styles')
-  | ('model' | 'costs' | 'server' | 'nodes' | 'audit');
+  | ('model' | 'costs' | 'providers' | 'server' | 'nodes' | 'audit');
 export interface PageEntry {
   key: SettingsPage;
   name: string;
@@ -33,6 +33,7 @@ export const GROUPS: { name: string; pages: PageEntry[] }[] = [
     pages: [
       { key: 'workspace', name: 'Workspace', load: () => import('./General.svelte') },
       { key: 'members', name: 'Members', load: () => import('./Members.svelte') },
+      { key: 'security', name: 'Security', load: () => import('./SecurityPage.svelte'), admin: true },
       { key: 'integrations', name: 'Integrations', load: () => import('./IntegrationsPage.svelte') },
       { key: 'import', name: 'Import', load: () => import('../imports/ImportPage.svelte'), admin: true },
       { key: 'export', name: 'Export', load: () => import('../exports/ExportPage.svelte'), admin: true },
@@ -70,6 +71,13 @@ export const GROUPS: { name: string; pages: PageEntry[] }[] = [
     name: 'Server',
     pages: [
       {
+        key: 'providers',
+        name: 'Providers',
+        load: () => import('../server/ProvidersPage.svelte'),
+        admin: true,
+        operator: true,
+      },
+      {
         key: 'server',
         name: 'Server',
         load: () => import('../server/ServerPage.svelte'),
@@ -100,8 +108,6 @@ const MOVED: Partial<Record<string, SettingsPage>> = {
   webhooks: 'integrations',
   commands: 'integrations',
   invites: 'members',
-  security: 'workspace',
-  providers: 'server',
   channels: 'workspace',
   context: 'told',
   'about-us': 'told',

@@ -2,6 +2,7 @@ import { AdminApi } from '../api/admin';
 import { AgentsApi } from '../api/agents';
 import { CollectionsApi } from '../api/collections';
 import { HooksApi } from '../api/hooks';
+import { IdentityApi } from '../api/identity';
 import { MemoryApi } from '../api/memory';
 import { PersonasApi } from '../api/personas';
 import { PushApi } from '../api/push';
@@ -31,6 +32,10 @@ export const STATES: Record<SettingsPage, (ws: WorkspaceState, app: App) => stri
   },
   workspace: (ws) => `${location.host}/${ws.slug}`,
   members: (ws) => plural(ws.people.members.size, 'member'),
+  security: async (ws) => {
+    const { sign_in } = await ws.api.part(AdminApi).workspace(ws.id);
+    return sign_in.second_factor === 'required' ? 'Second factor required' : 'No second factor required';
+  },
   integrations: async (ws) =>
     ws.people.canWrite ? plural((await ws.api.part(HooksApi).all()).length, 'webhook') : '',
   import: () => 'Slack, Mattermost, Zulip, Discord, OpenVibe',
@@ -68,6 +73,7 @@ export const STATES: Record<SettingsPage, (ws: WorkspaceState, app: App) => stri
     const { total } = await ws.api.part(AdminApi).usage({ from: month, to: month, group_by: 'model', ...of });
     return `${total.cost_usd === null ? plural(total.tasks, 'request') : money(total.cost_usd)} this month`;
   },
+  providers: async (ws) => plural((await ws.api.part(IdentityApi).providers()).length, 'provider'),
   server: async (ws) => `OpenVibe ${(await ws.api.part(ServerApi).get()).version}`,
   nodes: async (ws) => plural((await ws.api.part(AdminApi).nodes()).data.length, 'node'),
   audit: async (ws) => {

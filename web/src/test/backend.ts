@@ -171,7 +171,8 @@ export class Backend {
     if (url.pathname.includes('/scim-tokens')) return this.#scimTokens(call);
     if (url.pathname === '/v1/workspaces/ws_1') {
       this.signIn = { ...this.signIn, ...(body.sign_in as Partial<SignInRules> | undefined) };
-      return { ...this.snapshot.workspace, sign_in: this.signIn };
+      const second_factors = { people: 40, without_factor: 3 };
+      return { ...this.snapshot.workspace, sign_in: this.signIn, second_factors };
     }
     if (call === 'GET /v1/auth/methods') {
       const providers = this.providers.map(({ id, name }) => ({ id, name, for_domain: false }));
