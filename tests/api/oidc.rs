@@ -796,6 +796,19 @@ async fn a_provider_is_connected_and_disconnected_in_the_settings() {
 }
 
 #[tokio::test]
+async fn without_connect_a_browser_with_a_session_signs_in_as_the_person_of_the_provider() {
+    let (t, corp) = (team().await, OidcServer::start().await);
+    let open = json!([{"workspace_id": t.ada.workspace, "join": "everyone"}]);
+    let provider = provide(&t.ada, &corp, json!({"workspaces": open})).await;
+    let mut browser = Browser::of(&t.bo);
+    let claims = person("cy", "cy@example.org");
+    browser.pass(&corp, &provider, json!({}), &claims).await;
+    assert_eq!(me(&browser).await["email"], "cy@example.org");
+    let of_bo = t.bo.log_in().await.get("/v1/auth/identities").await.ok();
+    assert!(list(&of_bo, "/data").is_empty());
+}
+
+#[tokio::test]
 async fn a_new_sign_in_at_the_provider_confirms_the_same_person() {
     let (t, corp) = (team().await, OidcServer::start().await);
     let open = json!([{"workspace_id": t.ada.workspace, "join": "everyone"}]);

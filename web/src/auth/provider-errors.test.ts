@@ -7,6 +7,8 @@ test.each([
   ['clock_skew', '1', 'This server’s clock is 1 minute ahead of Corp’s. Ask your admin to set it.'],
   ['flow_expired', null, 'This sign-in took too long or was opened in another browser. Start again.'],
   ['refused', 'access_denied', 'Corp did not sign you in: access was denied.'],
+  ['refused', 'no_id_token', 'Corp did not sign you in: its answer is not valid.'],
+  ['refused', 'wrong_subject', 'Corp did not sign you in: its answer is about someone else.'],
   ['refused', 'consent_required', 'Corp did not sign you in: consent_required.'],
   [
     'misconfigured',
