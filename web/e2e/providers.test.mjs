@@ -116,12 +116,28 @@ test('each failure of a provider has its text', async () => {
   await inspect(visitor, 'sign-in-failure');
 });
 
-test('whoever signs out can also sign out of the provider', async () => {
+test('whoever has only a provider confirms there that it is them', async () => {
   await api(ada, 'POST', 'invites', { email: 'cy@example.com', role: 'member' });
   const { page } = visitor;
   await page.goto('/login');
   await button(page, 'Sign in with Corp').click();
   await box(page, 'Start a thread in #general').waitFor();
+  server.sql(
+    `update sessions set created_at = strftime('%Y-%m-%dT%H:%M:%f+00:00', created_at, '-11 minutes'), confirmed_at = null`,
+  );
+  await page.goto('/northwind/settings/sign-in');
+  await button(page, 'Set up an app').click();
+  const asked = page.getByRole('dialog', { name: 'Confirm it is you' });
+  await button(asked, 'Use Corp').waitFor();
+  await inspect(visitor, 'confirm-with-provider');
+  await button(asked, 'Use Corp').click();
+  await asked.waitFor({ state: 'detached' });
+  await button(page, 'Set up an app').click();
+  await page.getByRole('dialog', { name: 'Set up an authenticator app' }).waitFor();
+});
+
+test('whoever signs out can also sign out of the provider', async () => {
+  const { page } = visitor;
   await page.goto('/northwind/settings/profile');
   await button(main(visitor), 'Sign out').click();
   await page.getByText('You are signed out.').waitFor();
