@@ -396,3 +396,41 @@ fn tokens_of(status: StatusCode, value: &Value) -> Result<Tokens, SignInFault> {
         access_token: text("access_token"),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::outbound::OwnServer;
+
+    #[tokio::test]
+    async fn a_document_is_used_for_longer_than_a_day_while_the_provider_does_not_answer() {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let closed = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let client = ProviderClient::new(Rules {
+            exempt: Vec::new(),
+            own: OwnServer::new("127.0.0.1:9".parse().unwrap(), "https://chat.example.org"),
+            ports: None,
+        });
+        let issuer = format!("http://{closed}");
+        let provider = Connection {
+            id: IdentityProviderId::new(),
+            issuer: issuer.clone(),
+            client_id: "openvibe".to_owned(),
+            secret: None,
+        };
+        let unread = client.discover(&provider).await;
+        assert!(matches!(unread, Err(SignInFault::Unreachable(_))));
+        let document = Discovery::parse(json!({"issuer": issuer, "authorization_endpoint": issuer,
+            "token_endpoint": issuer, "jwks_uri": issuer}));
+        let read_at = Instant::now().checked_sub(FRESH_FOR + SEARCH_EVERY);
+        let known = Some((read_at.unwrap(), Arc::new(document.unwrap())));
+        *locked(&client.remembered(&provider).discovery) = known;
+        let document = client.discover(&provider).await.unwrap();
+        assert_eq!(document.issuer, issuer);
+    }
+}
