@@ -45,11 +45,12 @@ test('people without a second factor learn of the day from which it is required'
   const [{ id }] = (await api(ada, 'GET', 'workspaces')).data;
   const change = (sign_in) => api(ada, 'PATCH', `workspaces/${id}`, { sign_in });
   await change({ second_factor: 'required', from });
-  await bo.page.goto('/northwind/settings/sign-in');
-  await main(bo)
-    .getByText(/^Northwind will require a second factor from [A-Z][a-z]+ \d+\. Set it up\.$/)
-    .waitFor();
+  await bo.page.goto('/northwind/inbox');
+  const upcoming = /^Northwind will require a second factor from [A-Z][a-z]+ \d+\. Set it up\.$/;
+  await main(bo).getByRole('link', { name: upcoming }).waitFor();
   await inspect(bo, 'second-factor-upcoming');
+  await main(bo).getByRole('link', { name: upcoming }).click();
+  await bo.page.waitForURL('**/northwind/settings/sign-in');
   await change({ second_factor: 'off', from: null });
   await bo.page.goto('/northwind/c/general');
   await box(bo.page, 'Start a thread in #general').waitFor();
