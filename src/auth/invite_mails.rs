@@ -107,8 +107,8 @@ pub(crate) async fn find(
     actor: &Actor<'_>,
     id: InviteId,
 ) -> Result<Invited, AuthError> {
-    actor.require(Scope::WorkspaceAdmin)?;
     let invite = invites::get(c, actor.workspace, id).await?;
+    actor.require(Scope::WorkspaceAdmin)?;
     if !invite.is_open() {
         return Err(AuthError::InviteNotFound);
     }

@@ -395,6 +395,7 @@ pub(crate) async fn withdraw(
     actor: &Actor<'_>,
     id: InviteId,
 ) -> Result<(), AuthError> {
+    get(c, actor.workspace, id).await?;
     actor.require(super::Scope::WorkspaceAdmin)?;
     let n = c
         .q("delete from invites where workspace_id = $1 and id = $2")

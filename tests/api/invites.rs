@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    PASSWORD, Person, Reply, TestApp, id, list, sign_up, team, team_with, text, visitor,
+    PASSWORD, Person, Reply, TestApp, id, list, sign_up, team, team_with, text, unknown_id, visitor,
 };
 
 #[tokio::test]
@@ -191,6 +191,27 @@ async fn a_revoked_or_unknown_invite_is_rejected() {
             .await
             .refused(404);
     }
+}
+
+#[tokio::test]
+async fn an_invite_of_another_workspace_is_unknown_to_everyone() {
+    let t = team().await;
+    let here = t.ada.in_workspace(&t.ada.workspace);
+    let own = id(&here.post("/v1/invites", json!({})).await.is(201));
+    let form = json!({"name": "Elsewhere"});
+    let elsewhere = id(&t.ada.post("/v1/workspaces", form).await.is(201));
+    let there = t.ada.in_workspace(&elsewhere);
+    let foreign = id(&there.post("/v1/invites", json!({})).await.is(201));
+    for who in [&here, &t.bo] {
+        for invite in [&foreign, &unknown_id("inv")] {
+            let path = format!("/v1/invites/{invite}");
+            assert_eq!(who.delete(&path).await.refused(404), "not_found");
+            let sent = who.act(&format!("{path}/send")).await;
+            assert_eq!(sent.refused(404), "not_found");
+        }
+    }
+    let path = format!("/v1/invites/{own}");
+    assert_eq!(t.bo.delete(&path).await.refused(403), "role_too_low");
 }
 
 #[tokio::test]
