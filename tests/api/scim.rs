@@ -716,6 +716,30 @@ async fn deactivation_takes_all_access_away_at_once_and_activation_restores_it()
 }
 
 #[tokio::test]
+async fn messages_and_action_items_of_a_deactivated_person_stay() {
+    let w = world().await;
+    let (ada, form) = (&w.t.ada, entra_user("cy"));
+    let user = w.scim.post("/scim/v2/Users", form).await.is(201);
+    let ops = json!({"displayName": "Ops", "members": [{"value": id(&user)}]});
+    w.scim.post("/scim/v2/Groups", ops).await.is(201);
+    let mut cy = sign_in(&w, "cy").await;
+    cy.enter(&ada.workspace).await;
+    let thread = cy.thread(&w.t.general, "I was here").await;
+    let dive = w.t.dive().await;
+    let task = json!({"text": "Book the room", "owner_id": cy.id});
+    let content = json!({"headline": "Monday", "action_items": [task]});
+    ada.publish_as(&dive.fork, content).await;
+    let off = json!([{"op": "replace", "path": "active", "value": false}]);
+    w.scim.patch(&at(&user), patch(&off)).await.is(200);
+    let messages = ada.messages(&thread).await;
+    assert_eq!(messages[0]["content"], "I was here");
+    let items = list(&ada.get("/v1/action-items").await.ok(), "/data");
+    assert_eq!(items.len(), 1);
+    assert_eq!(items[0]["text"], "Book the room");
+    assert_eq!(items[0]["owner_id"], cy.id);
+}
+
+#[tokio::test]
 async fn the_last_admin_and_other_workspaces_are_left_alone() {
     let w = world().await;
     let ada = w.t.ada.in_workspace(&w.t.ada.workspace);
