@@ -24,8 +24,8 @@ use crate::{
     tasks::calls::CallError,
 };
 
-/// Maximum number of texts of a call, and of their estimated tokens. Some servers, such as TEI, accept 32 texts by default.
-const TEXTS_MAX: usize = 32;
+/// Maximum number of texts of a call, and of their estimated tokens. A server that accepts fewer texts gets fewer after its refusal.
+const TEXTS_MAX: usize = 64;
 const TOKENS_MAX: u64 = 32_000;
 /// Maximum number of passages that are looked at for a call.
 const PASSAGES_AT_ONCE: i64 = 500;

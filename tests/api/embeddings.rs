@@ -429,7 +429,7 @@ async fn vectors_are_requested_in_batches_and_only_once() {
     let sizes = requests
         .iter()
         .map(|request| list(&request.body, "/input").len());
-    assert!(sizes.max().unwrap() <= 32);
+    assert!(sizes.max().unwrap() <= 64);
     let texts = own.embedded();
     let count = texts.len();
     let mut different = texts.clone();
@@ -449,16 +449,16 @@ async fn a_server_that_accepts_fewer_texts_gets_fewer() {
     let t = unlimited(&[]).await;
     let own = ModelServer::start().await;
     let mut words = String::new();
-    for n in 0..40 {
+    for n in 0..80 {
         write!(words, "Paragraph {n} {}\n\n", "word ".repeat(210)).unwrap();
     }
     t.ada.upload("long.txt", words.as_bytes()).await;
     let all = reached(&t.ada, "all passages", |shown| {
-        number(shown, "/pending") >= 40
+        number(shown, "/pending") >= 80
     })
     .await;
     let vector = r#"{"data": [{"embedding": [1, 0]}]}"#;
-    let too_many = r#"{"message": "batch size 32 > maximum allowed batch size 8"}"#;
+    let too_many = r#"{"message": "batch size 64 > maximum allowed batch size 32"}"#;
     own.script(
         "embedder",
         [
@@ -472,13 +472,13 @@ async fn a_server_that_accepts_fewer_texts_gets_fewer() {
     let sizes = requests
         .iter()
         .map(|request| list(&request.body, "/input").len());
-    assert_eq!(sizes.take(3).collect::<Vec<usize>>(), [1, 32, 8]);
+    assert_eq!(sizes.take(3).collect::<Vec<usize>>(), [1, 64, 16]);
     // Those that were refused are sent again, and no others.
     let mut texts = own.embedded();
     let sent = texts.len();
     texts.sort_unstable();
     texts.dedup();
-    assert_eq!(sent - texts.len(), 32);
+    assert_eq!(sent - texts.len(), 64);
     assert_eq!(
         t.app.place.count("embeddings").await,
         i64::try_from(texts.len()).unwrap()
