@@ -134,8 +134,30 @@ struct Drawing {
 /// An element that is not shown.
 struct HiddenElement {
     name: String,
-    /// Open elements of this name, from this one on.
+    kind: Option<ItemKind>,
+    /// Open elements in it that can contain its end tag: those of its name, or parents of its kind.
     open: usize,
+}
+
+impl HiddenElement {
+    /// Checks whether the element ends before a tag, also without its own end tag.
+    fn ends_before(&self, name: &str, is_start: bool) -> bool {
+        let Some(kind) = &self.kind else {
+            // A paragraph ends before the next block.
+            return self.name == "p" && break_of(name).is_some() && (is_start || name != "p");
+        };
+        let is_beside =
+            item_kind(name).is_some_and(|of| of.parents == kind.parents && of.level <= kind.level);
+        self.open == 0 && (is_beside || !is_start && kind.parents.contains(&name))
+    }
+
+    /// Checks whether its end tag can be in an element of this name.
+    fn is_counted(&self, name: &str) -> bool {
+        match &self.kind {
+            Some(kind) => kind.parents.contains(&name),
+            None => name == self.name,
+        }
+    }
 }
 
 /// The text so far, and what was read but is written only before more text.
@@ -223,29 +245,26 @@ fn is_void(name: &str) -> bool {
     )
 }
 
-/// Checks whether the end tag of an element is often left out, so that its end is not known without a tree.
-fn has_optional_end(name: &str) -> bool {
-    matches!(
-        name,
-        "html"
-            | "head"
-            | "body"
-            | "li"
-            | "dt"
-            | "dd"
-            | "tr"
-            | "td"
-            | "th"
-            | "thead"
-            | "tbody"
-            | "tfoot"
-            | "colgroup"
-            | "caption"
-            | "option"
-            | "optgroup"
-            | "rt"
-            | "rp"
-    )
+/// Place of an element whose end tag is often left out: the elements that end it, and its level in them.
+struct ItemKind {
+    parents: &'static [&'static str],
+    level: u8,
+}
+
+/// Kind of an element whose end tag is often left out; `None` for other elements.
+fn item_kind(name: &str) -> Option<ItemKind> {
+    let (parents, level): (&[&str], u8) = match name {
+        "li" => (&["ul", "ol", "menu"], 0),
+        "dt" | "dd" => (&["dl"], 0),
+        "rt" | "rp" => (&["ruby"], 0),
+        "optgroup" => (&["select", "datalist"], 0),
+        "option" => (&["select", "datalist"], 1),
+        "caption" | "colgroup" | "thead" | "tbody" | "tfoot" => (&["table"], 0),
+        "tr" => (&["table"], 1),
+        "td" | "th" => (&["table"], 2),
+        _ => return None,
+    };
+    Some(ItemKind { parents, level })
 }
 
 /// Checks whether a start tag hides its element, by `hidden` or by its own style.
@@ -340,29 +359,34 @@ impl Writer {
     fn hides(&mut self, tag: &Tag) -> bool {
         let name = &*tag.name;
         let is_start = tag.kind == TagKind::StartTag;
-        // A paragraph ends before the next block, also without its own tag.
-        let ends_paragraph = break_of(name).is_some() && (is_start || name != "p");
-        if ends_paragraph && self.hidden.as_ref().is_some_and(|of| of.name == "p") {
+        if self
+            .hidden
+            .as_ref()
+            .is_some_and(|hidden| hidden.ends_before(name, is_start))
+        {
             self.hidden = None;
         }
         let Some(hidden) = &mut self.hidden else {
-            let is_hidden = self.marks_headings && is_start && hides_element(tag);
+            // The text of a page that is shown only by its scripts is read.
+            let is_hidden = self.marks_headings
+                && is_start
+                && !matches!(name, "html" | "head" | "body")
+                && hides_element(tag);
             if is_hidden && !is_void(name) && !tag.self_closing {
-                if has_optional_end(name) {
-                    return false;
-                }
                 self.hidden = Some(HiddenElement {
                     name: name.to_owned(),
-                    open: 1,
+                    kind: item_kind(name),
+                    open: 0,
                 });
             }
             return is_hidden;
         };
-        if name == hidden.name && is_start {
-            hidden.open += usize::from(!tag.self_closing);
-        } else if name == hidden.name {
-            hidden.open -= 1;
-            if hidden.open == 0 {
+        if hidden.is_counted(name) {
+            if is_start {
+                hidden.open += usize::from(!tag.self_closing);
+            } else if hidden.open > 0 {
+                hidden.open -= 1;
+            } else {
                 self.hidden = None;
             }
         }

@@ -41,7 +41,7 @@ pub use sandbox::{Unavailable, enter};
 pub use sink::{PARTS_MAX, TEXT_BYTES_MAX};
 
 /// Number of this extractor; a document that another version read is read again.
-pub const VERSION: i64 = 2;
+pub const VERSION: i64 = 3;
 
 /// Part of a document: a page, slide, sheet, section, or a range of lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -445,8 +445,28 @@ fn elements_of_a_page_that_are_not_shown_are_left_out() {
         ),
         ("one <span style=visibility:hidden>no</span>two", "one two"),
         ("one <img hidden alt=no src=x><br hidden>two", "one two"),
-        // The end of an item is not known, because its tag can be missing.
-        ("<ul><li hidden>item<li>two</ul>", "* item\n* two"),
+        (
+            "<ul><li hidden>no<ul><li>no</li></ul>no</li><li>two</ul>",
+            "* two",
+        ),
+        (
+            "<ol><li>one<li hidden>no<li>two</ol>end",
+            "1. one\n2. two\n\nend",
+        ),
+        ("<ul><li hidden>no</ul>two", "two"),
+        (
+            "<dl><dt>one<dd hidden>no<p>no<dt>two<dd hidden>no</dl>end",
+            "one\ntwo\n\nend",
+        ),
+        (
+            "<table><tr><td>a<td hidden>no<td>b<tr hidden><td>no<td>no<tr><td>c</table>",
+            "a | b\nc",
+        ),
+        (
+            "<table><tr><td hidden>no<table><tr><td>no</table>no</tr><tr><td>a</table>",
+            "a",
+        ),
+        ("<body hidden><p>one", "one"),
         ("one<div hidden>no", "one"),
     ] {
         let read = extract("html", html.as_bytes());
