@@ -23,6 +23,7 @@ mod extract;
 mod fanout;
 mod hub;
 mod inbox;
+mod knowledge;
 mod model;
 mod nodes;
 mod process;
@@ -44,9 +45,28 @@ use std::process::ExitCode;
 
 /// Names of all benchmarks.
 const BENCHES: &[&str] = &[
-    "fanout", "memory", "sends", "ask", "streams", "reads", "resume", "extract", "agents", "crowd",
-    "readers", "attacks", "tone", "steering", "tools", "together", "context", "nodes", "inbox",
-    "sign_in", "coder",
+    "fanout",
+    "memory",
+    "sends",
+    "ask",
+    "streams",
+    "reads",
+    "resume",
+    "extract",
+    "agents",
+    "crowd",
+    "readers",
+    "attacks",
+    "tone",
+    "steering",
+    "tools",
+    "together",
+    "context",
+    "nodes",
+    "inbox",
+    "sign_in",
+    "coder",
+    "knowledge",
 ];
 
 fn main() -> ExitCode {
@@ -117,6 +137,7 @@ fn run(filter: &str, part: &str) -> anyhow::Result<()> {
                 "inbox" => inbox::run().await?,
                 "sign_in" => sign_in::run().await?,
                 "coder" => coder::run().await?,
+                "knowledge" => knowledge::run(part).await?,
                 _ => resume::run().await?,
             }
         }

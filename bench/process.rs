@@ -102,6 +102,11 @@ impl Process {
         cpu(self.child.id())
     }
 
+    /// User and system time of all children that have ended.
+    pub(crate) fn cpu_of_ended_children(&self) -> Duration {
+        cpu_with_ended_children(self.child.id()).saturating_sub(self.cpu())
+    }
+
     /// Resident memory in KiB.
     pub(crate) fn resident_kib(&self) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));

@@ -7,19 +7,21 @@ use std::{
 
 use uuid::Uuid;
 
+/// Number of passages whose bytes are read to rank them.
+const PICKED: usize = 500;
 /// Number of passages of a block. A block that is not full is copied when passages are added.
 const BLOCK: usize = 4_096;
 
 /// A passage: its number, and the set of passages of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    pub(super) no: i64,
-    pub(super) set: Uuid,
+pub struct Place {
+    pub no: i64,
+    pub set: Uuid,
 }
 
 /// Signs of the vectors of a workspace's passages. A copy shares its blocks.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Bits {
+pub struct Bits {
     blocks: Vec<Arc<Block>>,
 }
 
@@ -36,12 +38,12 @@ fn width(dimensions: usize) -> usize {
 }
 
 /// Memory for a passage in bytes.
-pub(super) fn passage_bytes(dimensions: usize) -> usize {
+pub fn passage_bytes(dimensions: usize) -> usize {
     size_of::<Place>() + size_of::<u64>() * width(dimensions)
 }
 
 /// A bit for each value: 1 if it is positive.
-pub(super) fn signs(values: impl ExactSizeIterator<Item = bool>) -> Vec<u64> {
+fn signs(values: impl ExactSizeIterator<Item = bool>) -> Vec<u64> {
     let mut signs = vec![0; width(values.len())];
     for (n, is_positive) in values.enumerate() {
         signs[n / 64] |= u64::from(is_positive) << (n % 64);
@@ -50,7 +52,7 @@ pub(super) fn signs(values: impl ExactSizeIterator<Item = bool>) -> Vec<u64> {
 }
 
 /// Signs of a vector of bytes.
-pub(super) fn signs_of(vector: &[u8]) -> Vec<u64> {
+fn signs_of(vector: &[u8]) -> Vec<u64> {
     signs(vector.iter().map(|byte| byte.cast_signed() > 0))
 }
 
@@ -62,7 +64,7 @@ impl Bits {
         full + last
     }
 
-    pub(super) fn add(&mut self, place: Place, vector: &[u8]) {
+    pub fn add(&mut self, place: Place, vector: &[u8]) {
         let is_full = |block: &Arc<Block>| block.places.len() >= BLOCK;
         if self.blocks.last().is_none_or(is_full) {
             self.blocks.push(Arc::default());
@@ -74,13 +76,14 @@ impl Bits {
         }
     }
 
+    /// The passages of these sets whose bytes are read to rank them for a question, in any order.
+    pub fn pick(&self, question: &[f32], allowed: &HashSet<Uuid>) -> Vec<Place> {
+        let question = signs(question.iter().map(|value| *value > 0.0));
+        self.nearest(&question, allowed, PICKED)
+    }
+
     /// The passages of these sets whose signs differ least from those of a question, in any order.
-    pub(super) fn nearest(
-        &self,
-        question: &[u64],
-        allowed: &HashSet<Uuid>,
-        count: usize,
-    ) -> Vec<Place> {
+    fn nearest(&self, question: &[u64], allowed: &HashSet<Uuid>, count: usize) -> Vec<Place> {
         let mut nearest: BinaryHeap<(u32, Place)> = BinaryHeap::with_capacity(count + 1);
         // Passages of a file follow each other.
         let mut last: Option<(Uuid, bool)> = None;

@@ -21,9 +21,11 @@ mod settings;
 mod text;
 mod vector;
 
+pub use bits::{Bits, Place, passage_bytes};
 pub use clients::{Meaning, Setup};
 pub use connection::{EmbeddingConnection, EmbeddingForm, EmbeddingStatus};
 pub use error::MeaningError;
-pub use question::{QuestionVector, VectorAnswer};
+pub use question::{QuestionVector, VectorAnswer, similarity};
 pub use rows::{delete_orphans, note_removed};
 pub use text::{passage_text, text_hash};
+pub use vector::to_bytes;

@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use uuid::Uuid;
 
 use super::{
-    bits::{Bits, Place, signs},
+    bits::{Bits, Place},
     clients::{Meaning, new_call},
     rows::ModelRow,
 };
@@ -17,8 +17,6 @@ use crate::{
     sql_with_numbers,
 };
 
-/// Number of passages whose bytes are read to rank them.
-const PICKED: usize = 500;
 /// Maximum length of a question in characters, which is that of a passage. The rest is left out.
 const QUESTION_CHARS_MAX: usize = 1_200;
 
@@ -182,10 +180,7 @@ impl QuestionVector {
         sets: HashSet<Uuid>,
     ) -> Result<Vec<(i64, f64)>, DbError> {
         let (bits, values) = (self.bits.clone(), Arc::clone(&self.values));
-        let pick = move || {
-            let question = signs(values.iter().map(|value| *value > 0.0));
-            bits.nearest(&question, &sets, PICKED)
-        };
+        let pick = move || bits.pick(&values, &sets);
         let picked = if c.is_on_own_thread() {
             pick()
         } else {
@@ -219,7 +214,7 @@ impl QuestionVector {
 }
 
 /// Cosine of a question and a vector of bytes; 0 if one of them has only zeros.
-fn similarity(question: &[f32], vector: &[u8]) -> f64 {
+pub fn similarity(question: &[f32], vector: &[u8]) -> f64 {
     let (mut product, mut squares, mut byte_squares) = (0.0, 0.0, 0.0);
     for (value, byte) in question.iter().zip(vector) {
         let (value, byte) = (f64::from(*value), f64::from(byte.cast_signed()));
@@ -289,9 +284,8 @@ mod tests {
                 .iter()
                 .map(|n| i64::try_from(*n).unwrap())
                 .collect();
-            let question_signs = signs(question.iter().map(|value| *value > 0.0));
             let mut found: Vec<(i64, f64)> = bits
-                .nearest(&question_signs, &allowed, PICKED)
+                .pick(question, &allowed)
                 .into_iter()
                 .map(|place| {
                     let vector = &bytes[usize::try_from(place.no).unwrap()];

@@ -5,7 +5,7 @@
     clippy::cast_possible_truncation,
     reason = "the scaled values are from -127 to 127"
 )]
-pub(super) fn to_bytes(vector: &[f32]) -> Vec<u8> {
+pub fn to_bytes(vector: &[f32]) -> Vec<u8> {
     let largest = vector
         .iter()
         .fold(0.0_f32, |max, value| max.max(value.abs()));
