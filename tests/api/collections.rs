@@ -620,6 +620,8 @@ async fn a_web_page_is_kept_and_a_failure_keeps_its_text() {
         }
     };
     within("the text of the page", wait).await;
+    let texts = found(&t.ada, &rules, "okapi").await;
+    assert_eq!(texts, ["Fair\n\nThe okapi fair is in May."]);
     let file = files(&t.ada, &rules).await[0].clone();
     assert_eq!(file["path"], "fair");
     look_again(&t, &rules, &origin).await;

@@ -76,6 +76,10 @@ fn text_kind(text: String, ending: &str) -> Kind {
         "csv" | "tsv" => Kind::Table(text),
         "html" | "htm" | "xhtml" => Kind::Html(text),
         _ if starts_with(b"<!doctype html") || starts_with(b"<html") => Kind::Html(text),
+        // Pages are named after their URLs, and can begin with any element.
+        "" if infer::get(text.as_bytes()).is_some_and(|of| of.mime_type() == "text/html") => {
+            Kind::Html(text)
+        }
         _ => Kind::Lines(text),
     }
 }

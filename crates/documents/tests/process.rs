@@ -409,6 +409,9 @@ fn texts_are_distinguished_by_their_content_and_name() {
     );
     assert_eq!(read.labels(), ["Fair"]);
     assert_eq!(read.texts(), ["Fair\n\nRain today"]);
+    let fragment = b"<h1>Fair</h1><p>Rain today";
+    assert_eq!(extract("", fragment).texts(), ["Fair\n\nRain today"]);
+    assert_eq!(extract("vue", fragment).labels(), ["line 1"]);
 
     let mail = "From: Ada <ada@example.org>\r\nTo: bo@example.org\r\nSubject: =?utf-8?q?Caf=C3=A9?=\r\nMIME-Version: 1.0\r\n\
         Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nSee you.\r\n\
