@@ -40,7 +40,8 @@ pub(crate) fn read(document: &[u8], sink: &mut Sink<'_>) -> Step {
 
 /// Levels of the styles that are headings, by their outline level or by their name.
 fn levels(styles: &str) -> Result<Levels, Stop> {
-    let mut levels = Levels::new();
+    // Usual IDs, for documents without styles.
+    let mut levels: Levels = (1..=3).map(|n| (format!("Heading{n}"), n)).collect();
     let mut based_on: HashMap<String, String> = HashMap::new();
     let mut style = String::new();
     let mut xml = Xml::new(styles);

@@ -203,6 +203,27 @@ fn a_word_document_has_a_part_for_each_heading() {
 }
 
 #[test]
+fn a_word_document_without_styles_has_headings_by_their_usual_names() {
+    let document = format!(
+        "<w:document><w:body>{}{}</w:body></w:document>",
+        paragraph("Heading2", "Trains"),
+        paragraph("Normal", "First class.")
+    );
+    let read = extract(
+        "docx",
+        &archive(&[
+            (
+                "_rels/.rels",
+                &relations(&[("r1", "officeDocument", "word/document.xml")]),
+            ),
+            ("word/document.xml", &document),
+        ]),
+    );
+    assert_eq!(read.labels(), ["Trains"]);
+    assert_eq!(read.texts(), ["Trains\n\nFirst class."]);
+}
+
+#[test]
 fn slides_have_numbers_titles_and_notes() {
     let slide = |show: &str, title: &str, text: &str| {
         format!(
