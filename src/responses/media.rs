@@ -18,16 +18,22 @@ use crate::{
     chat::{ChatError, access},
     collections::{self, CollectionError},
     db::Conn,
-    files::{self, FileError, Stored, documents, pictures::Picture},
+    files::{
+        self, FileError, Stored,
+        documents::{self, DocumentPart, DocumentState},
+        pictures::Picture,
+    },
     ids::{FileId, WorkspaceId},
     model::{ChatMessage, Role, TurnPicture, picture_tokens},
-    replies::{lines::escape_lines, pictures::PICTURES_BYTES_MAX},
+    replies::{attached::READ_WITHIN, lines::escape_lines, pictures::PICTURES_BYTES_MAX},
 };
 
 /// Maximum number of pictures, and of files, of a request.
 const EACH_MAX: usize = 8;
 /// Maximum wait of a request for the person's other ones.
 const TURN_WITHIN: Duration = Duration::from_secs(30);
+/// Interval between checks whether a file was read.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Maximum size of a picture or file in a request, in bytes.
 const MEDIA_BYTES_MAX: usize = 10 << 20;
 /// Maximum size of the text of a file, in bytes.
@@ -225,8 +231,7 @@ impl ResponsesService {
         if let Some(first) = pictures.next()
             && !self.provider.takes_pictures(model)
         {
-            let text = format!("the model `{model}` cannot see pictures: choose one that can");
-            return Err(ResponseError::unsupported(&*first.path, text));
+            return Err(cannot_see(&first.path, model));
         }
         // One person's pictures, some of which are fetched into memory, must not be in front of everyone else's.
         let turns = &self.media.turns;
@@ -304,6 +309,21 @@ impl ResponsesService {
         })
     }
 
+    /// Parts of a stored document. Clients send a file right after its upload, so this waits until it was read, for a limited time.
+    async fn read_parts(&self, hash: &str) -> Result<Vec<DocumentPart>, ResponseError> {
+        let until = Instant::now() + READ_WITHIN;
+        loop {
+            let mut c = self.db.read().await?;
+            let row = documents::find_document(&mut c, hash).await?;
+            let is_waiting = row.is_some_and(|row| row.state == DocumentState::Waiting);
+            if !is_waiting || Instant::now() > until {
+                return Ok(documents::list_parts(&mut c, hash, 0, PARTS_MAX).await?);
+            }
+            drop(c);
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
     async fn read_file(
         &self,
         member: &WorkspaceCaller,
@@ -318,8 +338,7 @@ impl ResponsesService {
             }
             MediaSource::File(id) => {
                 let stored = self.stored(member, *id, &one.path).await?;
-                let mut c = self.db.read().await?;
-                let parts = documents::list_parts(&mut c, &stored.blob.hash, 0, PARTS_MAX).await?;
+                let parts = self.read_parts(&stored.blob.hash).await?;
                 let parts = parts.into_iter().map(|part| part.text);
                 (stored.about.name, parts.collect())
             }
@@ -327,7 +346,7 @@ impl ResponsesService {
         };
         let mut text = parts.join("\n\n");
         if text.trim().is_empty() {
-            let text = "the file has no text that can be read, or has not been read yet";
+            let text = "the file has no text that can be read, or reading it takes too long";
             return Err(ResponseError::invalid(&*one.path, text));
         }
         if text.len() > TEXT_BYTES_MAX {
@@ -336,6 +355,12 @@ impl ResponsesService {
         }
         Ok(MediaContent::Text { name, text })
     }
+}
+
+/// Error for pictures in a request to a model that cannot see.
+pub(super) fn cannot_see(param: &str, model: &str) -> ResponseError {
+    let text = format!("the model `{model}` cannot see pictures: choose one that can");
+    ResponseError::unsupported(param, text)
 }
 
 fn no_file(path: &str) -> ResponseError {

@@ -378,6 +378,12 @@ async fn programs_send_files_whose_texts_are_not_stored() {
     assert!(sent.contains("The code is 4711."), "{sent}");
     let path = format!("/v1/responses/{}/input_items", id(&response));
     assert!(!t.ada.get(&path).await.ok().to_string().contains("4711"));
+    // A file is read before the request, also right after its upload.
+    let upload = t.ada.upload("other.txt", b"The code is 4712.").await;
+    let by_id = json!({"type": "input_file", "file_id": id(&upload)});
+    t.ada.post("/v1/responses", asking(&by_id)).await.is(200);
+    let sent = t.model().requests()[1].all();
+    assert!(sent.contains("The code is 4712."), "{sent}");
 }
 
 #[tokio::test]
