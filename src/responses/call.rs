@@ -20,6 +20,7 @@ use super::{
     ignored,
     kept_rounds::{self, ServerRounds},
     marks::Handles,
+    media::cannot_see,
     object::{
         Fault, FaultCode, IncompleteDetails, MaxOutputTokens, Response, ResponseUsage, Status,
     },
@@ -34,8 +35,8 @@ use crate::{
     failpoint,
     ids::TaskId,
     model::{
-        ChatMessage, ChatRequest, Delta, ModelError, Place, Refused, Role, StopReason, ToolCall,
-        ToolCallPiece, ToolChoice, ToolResult, Usage, VendorMembers, estimate_tokens,
+        ChatMessage, ChatRequest, Delta, ModelError, PictureUse, Place, Refused, Role, StopReason,
+        ToolCall, ToolCallPiece, ToolChoice, ToolResult, Usage, VendorMembers, estimate_tokens,
     },
     replies::retry::with_jitter,
     responses::form::Truncation,
@@ -135,7 +136,9 @@ impl Response {
                         FaultCode::ContextLengthExceeded
                     }
                     ResponseError::ModelNotFound(_) => FaultCode::ModelNotFound,
-                    ResponseError::Refused(..) => FaultCode::InvalidPrompt,
+                    ResponseError::Refused(..) | ResponseError::Unsupported(..) => {
+                        FaultCode::InvalidPrompt
+                    }
                     ResponseError::OverBudget(_) => FaultCode::InsufficientQuota,
                     _ => FaultCode::ServerError,
                 },
@@ -624,6 +627,10 @@ impl Job {
 
     fn refused(&self, detail: &str) -> ResponseError {
         let request = &self.plan.request;
+        let needs_pictures = request.pictures == PictureUse::Required;
+        if needs_pictures && !self.service.provider.takes_pictures(&request.model) {
+            return cannot_see("input", &request.model);
+        }
         let lower = detail.to_lowercase();
         let mentions = |words: &[&str]| words.iter().any(|word| lower.contains(word));
         let param = if !request.tools.is_empty() && mentions(&["tool"]) {

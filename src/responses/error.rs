@@ -131,7 +131,9 @@ impl ResponseError {
             },
             Self::Timeout => FailCode::Timeout,
             Self::OverBudget(_) => FailCode::BudgetExceeded,
-            Self::Refused(..) | Self::ModelNotFound(_) => FailCode::BadRequest,
+            Self::Refused(..) | Self::Unsupported(..) | Self::ModelNotFound(_) => {
+                FailCode::BadRequest
+            }
             Self::ContextTooLarge { .. } => FailCode::ContextTooLarge,
             _ => FailCode::WorkerLost,
         }

@@ -434,6 +434,22 @@ async fn a_model_that_cannot_see_rejects_pictures_of_programs() {
 }
 
 #[tokio::test]
+async fn a_model_that_turns_out_not_to_see_is_asked_once_by_programs() {
+    let t = team().await;
+    let refusal = r#"{"error":{"message":"this model does not support image input"}}"#;
+    t.model().script("", [Answer::status(400, refusal)]);
+    let part = json!({"type": "input_image", "image_url": data_url()});
+    let mut form = asking(&part);
+    form["model"] = "tiny".into();
+    for _ in 0..2 {
+        let refused = t.ada.post("/v1/responses", form.clone()).await;
+        assert_eq!(refused.status, 400, "{}", refused.text);
+        assert_eq!(refused.json()["error"]["code"], "unsupported_value");
+    }
+    assert_eq!(t.model().requests().len(), 1);
+}
+
+#[tokio::test]
 async fn a_large_picture_fits_into_a_request_to_a_model() {
     let t = team().await;
     // Valid PNG files can have bytes after their end.

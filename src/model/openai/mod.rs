@@ -485,12 +485,18 @@ impl Server {
                 }
             }
             let can_leave_out = pictures.are_sent && picture_use != PictureUse::Required;
-            let is_about_pictures = can_leave_out && !refusal.is_about_functions(&request);
-            let reason = refusal.about_pictures(&model);
-            if let Some(reason) = reason.filter(|_| is_about_pictures) {
+            let is_about_pictures = pictures.are_sent && !refusal.is_about_functions(&request);
+            let reason = refusal.about_pictures(&model).filter(|_| is_about_pictures);
+            if can_leave_out && reason.is_some() {
                 pictures.are_sent = false;
-                unseen = Some(reason);
+                unseen = reason;
                 continue;
+            }
+            if reason == Some(PictureRefusal::Unsupported) {
+                let learned = self
+                    .learned
+                    .learn(&model, |facts| facts.add_pictures(reason));
+                learned.await;
             }
             let avoided = refusal.avoided_by(&request, &names_of(&vendor), quirks);
             if avoided.is_none()
