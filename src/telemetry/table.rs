@@ -133,17 +133,17 @@ pub const METRICS: &[Metric] = &[
     .there_from_start(&[&["sent"], &["refused"], &["later"], &["server"]]),
     metric(
         "openvibe_extract_total",
-        &["state"],
+        &["kind", "state"],
         Kind::Counter,
         Unit::Count,
-        "files whose text was read, by result",
+        "files whose text was read, by kind (`text`: DOCX and ODT; `lines`: code and plain text) and result",
     )
     .there_from_start(&[
-        &["ready"],
-        &["partial"],
-        &["failed"],
-        &["none"],
-        &["off"],
+        &["pdf", "ready"],
+        &["pdf", "partial"],
+        &["pdf", "failed"],
+        &["other", "none"],
+        &["other", "off"],
     ]),
     metric(
         "openvibe_extract_seconds",

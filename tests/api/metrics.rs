@@ -540,7 +540,8 @@ async fn stored_data_sizes_are_reported() {
 async fn the_reading_of_a_file_is_counted_and_timed() {
     let (_p, _server, ada) = started(&[]).await;
     ada.upload("a.txt", b"The zoo opens in May").await;
-    let figures = once(&ada, "openvibe_extract_total{state=\"ready\"}", 1.0).await;
+    let counted = "openvibe_extract_total{kind=\"lines\",state=\"ready\"}";
+    let figures = once(&ada, counted, 1.0).await;
     assert_eq!(figures.get("openvibe_extract_seconds_count"), 1.0);
     once(&ada, "openvibe_passages", 1.0).await;
 }

@@ -67,6 +67,7 @@ pub(crate) fn extract(document: Vec<u8>, ending: &str, out: &mut dyn Write) {
     let Some(kind) = kind::of(&document, ending) else {
         return sink.end_without_text();
     };
+    sink.kind = kind.reported();
     let read = std::panic::AssertUnwindSafe(|| read(kind, document, &mut sink));
     let ended = std::panic::catch_unwind(read).unwrap_or(Err(Stop::Because(Reason::Damaged)));
     sink.end(ended);

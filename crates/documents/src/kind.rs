@@ -3,7 +3,7 @@
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::Encoding;
 
-use crate::{Reason, package::Package, sink::Stop};
+use crate::{DocumentKind, Reason, package::Package, sink::Stop};
 
 #[derive(Debug)]
 pub(crate) enum Kind {
@@ -21,6 +21,24 @@ pub(crate) enum Kind {
     Table(String),
     Lines(String),
     Unreadable(Reason),
+}
+
+impl Kind {
+    pub(crate) fn reported(&self) -> DocumentKind {
+        match self {
+            Self::Pdf => DocumentKind::Pdf,
+            Self::Word | Self::OpenText => DocumentKind::Text,
+            Self::Slides | Self::OpenSlides => DocumentKind::Slides,
+            Self::Book => DocumentKind::Book,
+            Self::Sheets(_) => DocumentKind::Sheets,
+            Self::Mail => DocumentKind::Mail,
+            Self::Html(_) => DocumentKind::Html,
+            Self::Markdown(_) => DocumentKind::Markdown,
+            Self::Table(_) => DocumentKind::Table,
+            Self::Lines(_) => DocumentKind::Lines,
+            Self::Unreadable(_) => DocumentKind::Other,
+        }
+    }
 }
 
 /// Format of a workbook.

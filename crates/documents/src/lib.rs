@@ -88,6 +88,45 @@ pub enum Reason {
     OldFormat,
 }
 
+/// Kind of a document, by its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DocumentKind {
+    Pdf,
+    /// DOCX and ODT.
+    Text,
+    Slides,
+    Sheets,
+    Book,
+    Html,
+    Markdown,
+    Mail,
+    /// Values separated by commas or tabs.
+    Table,
+    /// Code and other plain text.
+    Lines,
+    /// Files that are not read, or whose process ended before it reported the kind.
+    Other,
+}
+
+impl DocumentKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pdf => "pdf",
+            Self::Text => "text",
+            Self::Slides => "slides",
+            Self::Sheets => "sheets",
+            Self::Book => "book",
+            Self::Html => "html",
+            Self::Markdown => "markdown",
+            Self::Mail => "mail",
+            Self::Table => "table",
+            Self::Lines => "lines",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// The last line of the output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
@@ -97,6 +136,7 @@ pub struct End {
     /// Numbers of parts that were not read; at most 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread_parts: Vec<u32>,
+    pub kind: DocumentKind,
 }
 
 /// A line of the output.

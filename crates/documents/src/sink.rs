@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::{End, Part, Reason, State};
+use crate::{DocumentKind, End, Part, Reason, State};
 
 pub const PARTS_MAX: u32 = 5_000;
 /// Maximum size of all texts of a document.
@@ -45,6 +45,7 @@ pub(crate) struct Sink<'w> {
     has_text: bool,
     unread: Vec<u32>,
     reason: Option<Reason>,
+    pub(crate) kind: DocumentKind,
 }
 
 impl<'w> Sink<'w> {
@@ -56,6 +57,7 @@ impl<'w> Sink<'w> {
             has_text: false,
             unread: Vec::new(),
             reason: None,
+            kind: DocumentKind::Other,
         }
     }
 
@@ -141,6 +143,7 @@ impl<'w> Sink<'w> {
             state,
             reason,
             unread_parts,
+            kind: self.kind,
         });
     }
 
@@ -150,6 +153,7 @@ impl<'w> Sink<'w> {
             state: State::None,
             reason: None,
             unread_parts: Vec::new(),
+            kind: self.kind,
         });
     }
 

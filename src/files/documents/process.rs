@@ -3,7 +3,9 @@
 use std::{io, os::unix::process::ExitStatusExt, path::Path, process::Stdio, time::Duration};
 
 use futures::StreamExt;
-use openvibe_documents::{End, Line, NO_SANDBOX, Part, Reason, State, TEXT_BYTES_MAX};
+use openvibe_documents::{
+    DocumentKind, End, Line, NO_SANDBOX, Part, Reason, State, TEXT_BYTES_MAX,
+};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     process::{Child, ChildStdin, ChildStdout, Command},
@@ -97,6 +99,7 @@ pub(super) async fn read(
             parts: 0,
             chars: 0,
             unread_parts: Vec::new(),
+            kind: DocumentKind::Other,
         }));
     }
     let Some(end) = progress.end.take() else {
@@ -174,6 +177,7 @@ impl Progress {
             parts: self.parts,
             chars: self.chars,
             unread_parts: Vec::new(),
+            kind: DocumentKind::Other,
         }
     }
 
@@ -196,6 +200,7 @@ impl Progress {
         };
         Outcome {
             unread_parts: end.unread_parts.clone(),
+            kind: end.kind,
             ..self.outcome(state, end.reason.map(reason))
         }
     }

@@ -211,7 +211,8 @@ impl DocumentReader {
         let Some(outcome) = outcome else {
             return Ok(());
         };
-        metrics::counter!("openvibe_extract_total", "state" => outcome.state.as_str()).increment(1);
+        let (kind, state) = (outcome.kind.as_str(), outcome.state.as_str());
+        metrics::counter!("openvibe_extract_total", "kind" => kind, "state" => state).increment(1);
         failpoint!("document_read");
         let mut workspaces = {
             let mut c = self.db.read().await?;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use openvibe_documents::DocumentKind;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -336,6 +337,7 @@ pub(super) struct Outcome {
     pub(super) parts: i64,
     pub(super) chars: i64,
     pub(super) unread_parts: Vec<u32>,
+    pub(super) kind: DocumentKind,
 }
 
 impl Outcome {
@@ -346,6 +348,7 @@ impl Outcome {
             parts: 0,
             chars: 0,
             unread_parts: Vec::new(),
+            kind: DocumentKind::Other,
         }
     }
 }
