@@ -41,6 +41,13 @@ inbox: ## Generate causes, levels, and departures, and look for inbox items that
 	$(CLEAN) OPENVIBE_TEST_INBOX_STEPS=$(or $(STEPS),5000) OPENVIBE_TEST_INBOX_SEED=$(or $(SEED),$$RANDOM) \
 		$(ON_ENGINE) cargo test --quiet --test api -- inbox::generated::
 
+# `make test` includes a few steps. Without SEED, every run is different; a failure names its seed.
+.PHONY: pushes
+pushes: node ## Generate settings, levels, departures, and items, and look for notifications that show more than these permit; `make pushes STEPS=5000 SEED=7`, `ENGINE=postgres`
+	$(CLEAN) cargo test --no-run --test api
+	$(CLEAN) OPENVIBE_TEST_PUSHES_STEPS=$(or $(STEPS),5000) OPENVIBE_TEST_PUSHES_SEED=$(or $(SEED),$$RANDOM) \
+		$(ON_ENGINE) cargo test --quiet --test api -- push_cases::
+
 # `make test` includes a few bytes.
 .PHONY: flips
 flips: node test-tools ## Damage a backup at many bytes, and check that its test finds each; `make flips FLIPS=1000`

@@ -154,6 +154,8 @@ mod property;
 mod provider_notices;
 mod publish;
 mod push;
+mod push_cases;
+mod push_kills;
 mod questions;
 mod queue;
 mod quiet;

@@ -11,7 +11,7 @@ use crate::support::{
 };
 
 /// Lets the job look at all items again.
-const FROM_THE_BEGINNING: &str = "update meta set value = '{\"changed_at\":0,\"recipient\":\"00000000-0000-0000-0000-000000000000\",\
+pub const FROM_THE_BEGINNING: &str = "update meta set value = '{\"changed_at\":0,\"recipient\":\"00000000-0000-0000-0000-000000000000\",\
     \"item\":\"00000000-0000-0000-0000-000000000000\",\"message\":\"00000000-0000-0000-0000-000000000000\"}' where key = 'notify_cursor'";
 const TEN_MINUTES: Duration = Duration::from_mins(10);
 

@@ -16,13 +16,13 @@ use crate::support::{
 const ALL_DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
 /// Ada and Bo, whose phone is subscribed.
-struct Phones {
-    t: Team,
-    service: PushServer,
+pub struct Phones {
+    pub t: Team,
+    pub service: PushServer,
     phone: String,
 }
 
-async fn phones() -> Phones {
+pub async fn phones() -> Phones {
     let service = PushServer::start().await;
     let t = team_with(&[
         ("PUSH_ALLOW", service.host()),
@@ -102,8 +102,16 @@ impl Phones {
         self.t.app.db().write(uuid::Uuid::nil(), act).await.unwrap();
     }
 
+    /// Checks that no device can have this address.
+    async fn refuses(&self, endpoint: &str) {
+        let mut form = self.service.form("x");
+        form["endpoint"] = json!(endpoint);
+        let refused = self.t.bo.post("/v1/push/devices", form).await;
+        assert_eq!(refused.refused(422), "bad_endpoint", "{endpoint}");
+    }
+
     /// Makes all deliveries that wait due.
-    async fn hurry(&self) {
+    pub async fn hurry(&self) {
         let act = async move |c: &mut Conn| {
             c.q("update deliveries set due_at = $1 where due_at is not null")
                 .bind(now() - Duration::from_secs(1))
@@ -113,7 +121,7 @@ impl Phones {
         self.t.app.db().write(uuid::Uuid::nil(), act).await.unwrap();
     }
 
-    async fn set(&self, fields: Value) {
+    pub async fn set(&self, fields: Value) {
         let mut form = self.t.bo.get("/v1/notification-settings").await.ok();
         let form = form.as_object_mut().unwrap();
         form.remove("version");
@@ -551,10 +559,34 @@ async fn subscriptions_must_be_valid_and_at_public_addresses() {
         "",
         p.t.app.base.as_str(),
     ] {
-        let mut form = p.service.form("x");
-        form["endpoint"] = json!(endpoint);
-        let refused = p.t.bo.post("/v1/push/devices", form).await;
-        assert_eq!(refused.refused(422), "bad_endpoint", "{endpoint}");
+        p.refuses(endpoint).await;
+    }
+    for host in [
+        "localhost",
+        "127.1",
+        "2130706433",
+        "0x7f.1",
+        "0177.0.0.1",
+        "0.0.0.0",
+        "172.31.0.1",
+        "192.168.0.1",
+        "100.64.0.1",
+        "198.18.0.1",
+        "224.0.0.1",
+        "255.255.255.255",
+        "[::]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:a9fe:a9fe]",
+        "[::127.0.0.1]",
+        "[64:ff9b::7f00:1]",
+        "[2002:7f00:1::]",
+        "[2001:db8::1]",
+        "[fe80::1]",
+        "[fc00::1]",
+        "[fd00:ec2::254]",
+        "[ff02::1]",
+    ] {
+        p.refuses(&format!("https://{host}/x")).await;
     }
     let mut form = p.service.form(&"x".repeat(1100));
     form["label"] = json!("x");
