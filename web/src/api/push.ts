@@ -10,6 +10,8 @@ export type PushDeviceForm = S['PushDeviceForm'];
 export type PushTestResult = S['PushTestResult'];
 export type RecentDelivery = S['RecentDelivery'];
 export type NotificationSettings = S['NotificationSettings'];
+/** Most that notifications of a workspace show. */
+export type PreviewMax = S['PreviewMax'];
 
 /** API client for notifications, `api.part(PushApi)`. Loaded after startup. */
 export class PushApi {
@@ -33,6 +35,10 @@ export class PushApi {
   }
   settings(): Promise<NotificationSettings> {
     return this.#take(this.#http.GET('/v1/notification-settings'));
+  }
+  async previewMax(workspace: string): Promise<PreviewMax> {
+    const policy = this.#http.GET('/v1/workspaces/{id}/policy', at({ id: workspace }));
+    return (await this.#take(policy)).preview_max;
   }
   /** Fails with `Conflict` if the settings have changed since they were read. */
   change({ version, ...body }: NotificationSettings): Promise<NotificationSettings> {

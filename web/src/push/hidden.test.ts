@@ -1,16 +1,27 @@
 import { beforeEach, expect, test } from 'vitest';
 import type { InboxChanges, InboxItem } from '../api/inbox';
-import type { NotificationSettings } from '../api/push';
+import type { NotificationSettings, PreviewMax } from '../api/push';
+import type { Channel } from '../api/types';
 import type { ShownNotification } from '../offline/notification';
 import { inboxItem } from '../test/inbox';
 import { HiddenNotifications } from './hidden';
 
+const channels = new Map<string, Pick<Channel, 'kind' | 'name'>>([
+  ['chan_1', { kind: 'public', name: 'general' }],
+  ['chan_2', { kind: 'private', name: 'plans' }],
+  ['chan_3', { kind: 'direct', name: null }],
+]);
 let shown: ShownNotification[];
-let state: { mayShow: boolean; isVisible: boolean; settings: Partial<NotificationSettings> };
+let state: {
+  mayShow: boolean;
+  isVisible: boolean;
+  settings: Partial<NotificationSettings>;
+  max: Partial<PreviewMax>;
+};
 let hidden: HiddenNotifications;
 beforeEach(() => {
   shown = [];
-  state = { mayShow: true, isVisible: false, settings: {} };
+  state = { mayShow: true, isVisible: false, settings: {}, max: {} };
   hidden = new HiddenNotifications({
     seq: 10,
     mayShow: () => state.mayShow,
@@ -26,7 +37,9 @@ beforeEach(() => {
         version: 1,
         ...state.settings,
       }),
-    channelName: (id) => (id === 'chan_1' ? 'general' : null),
+    previewMax: () =>
+      Promise.resolve({ public: 'full', private: 'full', private_mail: 'sender', ...state.max }),
+    channel: (id) => channels.get(id),
     pathOf: (i) => `/acme/c/general/t/${i.thread_id}`,
     show: (notification) => void shown.push(notification),
     now: () => new Date('2026-01-05T09:00:00Z'),
@@ -89,6 +102,22 @@ test('quiet hours and pauses hold notifications back, and the preview hides text
   await read([{ seq: 13 }]);
   expect(shown.map((s) => [s.title, s.options.body])).toEqual([
     ['Bo sent you a message', ''],
+    ['New message', ''],
+  ]);
+});
+test('the workspace limits what is shown, by the kind of the channel', async () => {
+  state.max = { public: 'sender', private: 'none' };
+  await read([{ seq: 11 }, { seq: 12, channel_id: 'chan_2' }, { seq: 13, channel_id: 'chan_3' }]);
+  state.max = { private: 'sender' };
+  await read([{ seq: 14 }, { seq: 15, channel_id: 'chan_2' }]);
+  state.settings = { preview: 'none' };
+  await read([{ seq: 16, channel_id: 'chan_2' }]);
+  expect(shown.map((s) => [s.title, s.options.body])).toEqual([
+    ['Bo mentioned you', ''],
+    ['New message', ''],
+    ['New message', ''],
+    ['Bo in #general', '@mia message 14'],
+    ['Bo mentioned you', ''],
     ['New message', ''],
   ]);
 });

@@ -1,7 +1,9 @@
 import type { InboxChanges, InboxItem, InboxReason } from '../api/inbox';
-import type { NotificationSettings } from '../api/push';
+import type { NotificationSettings, PreviewMax } from '../api/push';
+import type { Channel } from '../api/types';
 import type { InboxReader } from '../inbox/feed.svelte';
 import { notificationOf, type ShownNotification } from '../offline/notification';
+import { limited } from '../settings/preview-limits';
 import { tagOf } from './ids';
 import { isHeldBack } from './quiet';
 
@@ -19,8 +21,8 @@ interface HiddenDeps {
   /** True if a window of the user is on screen. */
   isAnyVisible(): Promise<boolean>;
   settings(): Promise<NotificationSettings>;
-  /** Name of a channel; null for a direct one. */
-  channelName(id: string): string | null;
+  previewMax(): Promise<PreviewMax>;
+  channel(id: string): Pick<Channel, 'kind' | 'name'> | undefined;
   /** Path of an item's conversation, or else of the inbox. */
   pathOf(item: InboxItem): string;
   show(notification: ShownNotification): void;
@@ -65,17 +67,22 @@ export class HiddenNotifications implements InboxReader {
   }
   async #notify(items: readonly InboxItem[]): Promise<void> {
     if (await this.#deps.isAnyVisible()) return;
-    const settings = await this.#deps.settings();
+    const [settings, max] = await Promise.all([this.#deps.settings(), this.#deps.previewMax()]);
     if (isHeldBack(settings, this.#now())) return;
-    for (const item of items) this.#deps.show(await this.#notificationOf(item, settings));
+    for (const item of items) this.#deps.show(await this.#notificationOf(item, settings, max));
   }
-  async #notificationOf(i: InboxItem, { preview }: NotificationSettings): Promise<ShownNotification> {
-    const channel = i.channel_id && this.#deps.channelName(i.channel_id);
+  async #notificationOf(
+    i: InboxItem,
+    settings: NotificationSettings,
+    max: PreviewMax,
+  ): Promise<ShownNotification> {
+    const channel = i.channel_id ? this.#deps.channel(i.channel_id) : undefined;
+    const preview = limited(settings.preview, channel?.kind === 'public' ? max.public : max.private);
     const happened = describe(i);
     let [title, body] = [happened, ''];
     if (preview === 'none') title = 'New message';
     if (preview === 'full') {
-      if (i.from && channel) title = `${i.from.name} in #${channel}`;
+      if (i.from && channel?.name) title = `${i.from.name} in #${channel.name}`;
       else if (i.from && i.message_id) title = i.from.name;
       body = (i.text || i.title).slice(0, BODY_MAX);
     }

@@ -2,9 +2,10 @@
 import { fireEvent, screen as page, within } from '@testing-library/svelte';
 import { expect, test } from 'vitest';
 import { AgentsApi } from '../api/agents';
+import type { PreviewMax } from '../api/push';
 import { Screen } from '../test/screen';
 import { StoredPolicy } from '../test/versioned';
-import { limitTexts, type PreviewMax } from './preview-limits';
+import { limitTexts } from './preview-limits';
 import PreviewLimits from './PreviewLimits.svelte';
 
 const screen = new Screen();

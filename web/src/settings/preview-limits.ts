@@ -1,9 +1,7 @@
+import type { PreviewMax } from '../api/push';
 import type { components } from '../api/schema';
 
-type S = components['schemas'];
-export type Preview = S['NotificationPreview'];
-/** Most that notifications of a workspace show. */
-export type PreviewMax = S['PreviewMax'];
+export type Preview = components['schemas']['NotificationPreview'];
 
 export const PREVIEWS = [
   ['full', 'Full'],
@@ -17,6 +15,8 @@ export const PLACES = [
 ] as const;
 const rank = (preview: Preview) => PREVIEWS.findIndex(([name]) => name === preview);
 const isLess = (max: Preview, chosen: Preview) => rank(max) > rank(chosen);
+/** What a person chose, or the most that the workspace shows if that is less. */
+export const limited = (chosen: Preview, max: Preview): Preview => (isLess(max, chosen) ? max : chosen);
 const SHOWN: Record<Preview, string> = {
   full: 'everything',
   sender: 'only the sender',
