@@ -22,7 +22,7 @@ use crate::{
     sends::CONTENT,
 };
 
-const MEMBERS: usize = 10_000;
+pub(crate) const MEMBERS: usize = 10_000;
 const FOLLOWERS: usize = 500;
 const PER_TRANSACTION: usize = 2_500;
 const ROUNDS: usize = 7;
@@ -44,20 +44,20 @@ const ROW_WITHIN: Duration = Duration::from_secs(5);
 
 /// A workspace, one of its members, and #general.
 #[derive(Clone, Copy)]
-struct Place {
-    workspace: WorkspaceId,
-    channel: ChannelId,
-    member: UserId,
+pub(crate) struct Place {
+    pub(crate) workspace: WorkspaceId,
+    pub(crate) channel: ChannelId,
+    pub(crate) member: UserId,
 }
 
 /// ID of the nth member.
-async fn user_id(team: &Team, n: usize) -> anyhow::Result<UserId> {
+pub(crate) async fn user_id(team: &Team, n: usize) -> anyhow::Result<UserId> {
     let snapshot = team.http(n).await?.get("/v1/snapshot").await?;
     Ok(text(&snapshot, "/me/id")?.parse()?)
 }
 
 /// Adds members to the workspace and to #general, like the given one. Returns their IDs.
-async fn add_members(db: &Db, of: Place) -> anyhow::Result<Vec<UserId>> {
+pub(crate) async fn add_members(db: &Db, of: Place) -> anyhow::Result<Vec<UserId>> {
     let all: Vec<UserId> = (0..MEMBERS).map(|_| UserId::new()).collect();
     for some in all.chunks(PER_TRANSACTION) {
         let some = some.to_vec();
@@ -149,7 +149,7 @@ async fn open_items(
 }
 
 /// Server CPU time of a post in ms, and of its response.
-async fn posts(
+pub(crate) async fn posts(
     server: &Server,
     http: &mut Http,
     thread: &str,

@@ -25,8 +25,10 @@ mod hub;
 mod inbox;
 mod knowledge;
 mod model;
+mod names;
 mod nodes;
 mod process;
+mod push;
 mod readers;
 mod reads;
 mod report;
@@ -64,6 +66,8 @@ const BENCHES: &[&str] = &[
     "context",
     "nodes",
     "inbox",
+    "push",
+    "names",
     "sign_in",
     "coder",
     "knowledge",
@@ -135,6 +139,8 @@ fn run(filter: &str, part: &str) -> anyhow::Result<()> {
                 "context" => context::run(part).await?,
                 "nodes" => nodes::run(part).await?,
                 "inbox" => inbox::run().await?,
+                "push" => push::run().await?,
+                "names" => names::run().await?,
                 "sign_in" => sign_in::run().await?,
                 "coder" => coder::run().await?,
                 "knowledge" => knowledge::run(part).await?,
