@@ -4,9 +4,12 @@ import { before, test } from 'node:test';
 import { accessible, button, PHONE, shot, WIDE } from './lib/browser.mjs';
 import { until } from './lib/copy.mjs';
 import { inspect } from './lib/parts.mjs';
-import { api, startTeam } from './lib/team.mjs';
+import { api, known, startTeam } from './lib/team.mjs';
 
-const { server, ada } = await startTeam({ ada: { serviceWorkers: 'allow' }, bo: null });
+const { server, ada, bo } = await startTeam({
+  ada: { serviceWorkers: 'allow' },
+  env: { OPENVIBE_PUSH_ALLOW: '127.0.0.1:9' },
+});
 let deliver;
 
 before(async () => {
@@ -68,6 +71,31 @@ test('a push message shows a notification, silent while a window is visible', as
   );
 });
 
+test('“Done” in a notification closes its item', async () => {
+  const { channelId, member } = await known(bo);
+  const content = `@${member('Ada Lindholm').handle} can you come?`;
+  await api(bo, 'POST', `channels/${channelId('general')}/threads`, { content });
+  const { data } = await api(ada, 'GET', 'inbox');
+  const push = {
+    v: 1,
+    item: data[0].id,
+    tag: 'bb',
+    title: 'Bo',
+    body: 'x',
+    url: '/northwind/inbox',
+    badge: 1,
+  };
+  await deliver(JSON.stringify(push));
+  await shown('bb');
+  const [worker] = ada.context.serviceWorkers();
+  await worker.evaluate(async () => {
+    const [notification] = await self.registration.getNotifications({ tag: 'bb' });
+    self.dispatchEvent(new NotificationEvent('notificationclick', { notification, action: 'done' }));
+  });
+  await until(async () => (await api(ada, 'GET', 'inbox')).open === 0);
+  assert.equal((await api(ada, 'GET', 'inbox?state=done')).data[0].id, data[0].id);
+});
+
 test('the settings are stored at once, and say why there are no notifications', async () => {
   const { page } = ada;
   await page.goto('/northwind/settings/notifications');
@@ -115,4 +143,54 @@ test('an admin limits previews, and people read what the workspace shows', async
   const { id } = (await api(ada, 'GET', 'snapshot')).workspace;
   const policy = await api(ada, 'GET', `workspaces/${id}/policy`);
   assert.deepEqual(policy.preview_max, { public: 'full', private: 'sender', private_mail: 'sender' });
+});
+
+test('a subscription that the browser lost is back after one start', async () => {
+  const { page } = ada;
+  // Chromium cannot subscribe without the service of its vendor.
+  await ada.context.addInitScript(() => {
+    const KEY = 'test.subscription';
+    const bytes = (text) =>
+      Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), (c) => c.charCodeAt(0)).buffer;
+    const own = () => {
+      const stored = localStorage.getItem(KEY);
+      if (!stored) return null;
+      const { endpoint, key } = JSON.parse(stored);
+      const keys = {
+        p256dh: 'BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4',
+        auth: 'BTBZMqHH6r4Tts7J_aSIgg',
+      };
+      return {
+        endpoint,
+        options: { applicationServerKey: bytes(key) },
+        toJSON: () => ({ endpoint, keys }),
+        unsubscribe: async () => {
+          localStorage.removeItem(KEY);
+          return true;
+        },
+      };
+    };
+    PushManager.prototype.getSubscription = async () => own();
+    PushManager.prototype.subscribe = async ({ applicationServerKey: key }) => {
+      const endpoint = `http://127.0.0.1:9/${crypto.randomUUID()}`;
+      localStorage.setItem(KEY, JSON.stringify({ endpoint, key }));
+      return own();
+    };
+  });
+  const devices = async () => (await api(ada, 'GET', 'push')).devices.map((device) => device.endpoint);
+  await page.goto('/northwind/settings/notifications');
+  await button(page, 'Turn on notifications').click();
+  await page.getByRole('table', { name: 'Devices' }).waitFor();
+  const [first, ...others] = await devices();
+  assert.deepEqual(others, []);
+  await page.reload();
+  await page.getByRole('table', { name: 'Devices' }).waitFor();
+  await page.waitForLoadState('networkidle');
+  assert.deepEqual(await devices(), [first], 'a subscription that works is kept');
+  await page.evaluate(() => localStorage.removeItem('test.subscription'));
+  await page.reload();
+  await until(async () => {
+    const [now, ...rest] = await devices();
+    return now && now !== first && rest.length === 0;
+  });
 });
