@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     factors::set_up_app,
+    faults::prepared,
     support::{
         DEADLINE, MailBehavior, MailServer, PASSWORD, Person, Reply, SECRET_KEY, TestApp, list,
         sign_up_with, team, text, visitor,
@@ -411,6 +412,33 @@ async fn a_refused_login_keeps_the_queue_and_tells_admins() {
     app.restart(&settings).await;
     mails.nth(1).await;
     mail_state(&ada.at(&app.base), |mail| {
+        mail["problem"].is_null() && mail["waiting"] == 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_not_trusted_keeps_the_queue_until_its_authority_is_known() {
+    let mails = MailServer::encrypted().await;
+    let p = prepared().await;
+    let settings = [
+        ("SMTP_URL", mails.url.as_str()),
+        ("SECRET_KEY", SECRET_KEY),
+        ("MAIL_FROM", "Chat <chat@example.org>"),
+    ];
+    let (server, ada) = p.start(&settings).await;
+    ada.post("/v1/mail/confirmation", json!({})).await.is(202);
+    let state = mail_state(&ada, |mail| mail["problem"].is_object()).await;
+    assert_eq!(state["waiting"], 1);
+    let problem = text(&state, "/problem/text");
+    assert!(problem.contains("certificate"), "{problem}");
+    server.kill().await;
+    let authority = mails.authority();
+    let [url, key, from] = settings;
+    let trusting = [url, key, from, ("CA_FILE", authority.as_str())];
+    let (_server, ada) = p.start(&trusting).await;
+    assert_eq!(mails.nth(1).await.to, ada.email);
+    mail_state(&ada, |mail| {
         mail["problem"].is_null() && mail["waiting"] == 0
     })
     .await;

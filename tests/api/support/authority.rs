@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -45,20 +45,25 @@ struct Answerer {
     nonces: AtomicUsize,
 }
 
+/// Acceptor of connections to localhost, with a certificate whose authority is in `ca.pem`.
+pub(super) fn certified(dir: &Path) -> TlsAcceptor {
+    // Fails only if a provider was already installed in this process.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    std::fs::write(dir.join("ca.pem"), write_certificates(dir)).unwrap();
+    let chain = vec![CertificateDer::from_pem_file(dir.join("cert.pem")).unwrap()];
+    let key = PrivateKeyDer::from_pem_file(dir.join("key.pem")).unwrap();
+    let config = rustls::ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    TlsAcceptor::from(Arc::new(config))
+}
+
 impl RefusingAuthority {
     pub async fn start(refusal: OrderRefusal) -> Self {
-        // Fails only if a provider was already installed in this process.
-        drop(rustls::crypto::ring::default_provider().install_default());
         let dir = std::env::temp_dir().join(format!("openvibe-authority-{}", uuid::Uuid::now_v7()));
         std::fs::create_dir_all(&dir).unwrap();
-        std::fs::write(dir.join("ca.pem"), write_certificates(&dir)).unwrap();
-        let chain = vec![CertificateDer::from_pem_file(dir.join("cert.pem")).unwrap()];
-        let key = PrivateKeyDer::from_pem_file(dir.join("key.pem")).unwrap();
-        let config = rustls::ServerConfig::builder()
-            .with_no_client_auth()
-            .with_single_cert(chain, key)
-            .unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let acceptor = certified(&dir);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let orders = Arc::new(AtomicUsize::new(0));

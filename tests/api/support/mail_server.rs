@@ -1,18 +1,22 @@
 //! A mail server that keeps what it receives and answers as a test says.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
     sync::watch,
     task::JoinSet,
 };
+use tokio_rustls::TlsAcceptor;
 
-use super::within;
+use super::{authority::certified, within};
 
 /// Answers of the mail server to the next commands, until another behavior is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +53,8 @@ impl ReceivedMail {
 }
 
 struct Shared {
+    /// Certificate for STARTTLS, without which it accepts no emails.
+    tls: Option<TlsAcceptor>,
     behavior: Mutex<MailBehavior>,
     received: watch::Sender<Vec<ReceivedMail>>,
     attempts: AtomicUsize,
@@ -57,8 +63,19 @@ struct Shared {
 /// The mail server, until it is dropped.
 pub struct MailServer {
     pub url: String,
+    /// Directory with the certificates.
+    dir: Option<PathBuf>,
     shared: Arc<Shared>,
     _serving: JoinSet<()>,
+}
+
+/// The next line without its end; `None` once the client has closed the connection.
+async fn next_line(
+    stream: &mut BufReader<impl AsyncRead + Unpin>,
+) -> std::io::Result<Option<String>> {
+    let mut line = String::new();
+    let read = stream.read_line(&mut line).await?;
+    Ok((read > 0).then(|| line.trim_end_matches(['\r', '\n']).to_owned()))
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
@@ -72,9 +89,27 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 
 impl MailServer {
     pub async fn start() -> Self {
+        Self::with(None).await
+    }
+
+    /// Starts a server that requires STARTTLS, with a certificate of its own authority.
+    pub async fn encrypted() -> Self {
+        let dir = std::env::temp_dir().join(format!("openvibe-mail-{}", uuid::Uuid::now_v7()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Self::with(Some(dir)).await
+    }
+
+    async fn with(dir: Option<PathBuf>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("smtp://chat:hunter2@{}", listener.local_addr().unwrap());
+        let port = listener.local_addr().unwrap().port();
+        // The certificate is for this name.
+        let host = if dir.is_some() {
+            "localhost"
+        } else {
+            "127.0.0.1"
+        };
         let shared = Arc::new(Shared {
+            tls: dir.as_deref().map(certified),
             behavior: Mutex::new(MailBehavior::Accept),
             received: watch::Sender::default(),
             attempts: AtomicUsize::default(),
@@ -82,10 +117,17 @@ impl MailServer {
         let mut serving = JoinSet::new();
         serving.spawn(accept(listener, Arc::clone(&shared)));
         Self {
-            url,
+            url: format!("smtp://chat:hunter2@{host}:{port}"),
+            dir,
             shared,
             _serving: serving,
         }
+    }
+
+    /// File with the authority of the certificate.
+    pub fn authority(&self) -> String {
+        let dir = self.dir.as_ref().unwrap();
+        dir.join("ca.pem").display().to_string()
     }
 
     pub fn behave(&self, behavior: MailBehavior) {
@@ -111,20 +153,56 @@ impl MailServer {
     }
 }
 
+impl Drop for MailServer {
+    fn drop(&mut self) {
+        if let Some(dir) = &self.dir {
+            drop(std::fs::remove_dir_all(dir));
+        }
+    }
+}
+
+/// End of a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Talk {
+    Ended,
+    /// It goes on with encryption.
+    Encrypted,
+}
+
 impl Shared {
     fn behavior(&self) -> MailBehavior {
         *self.behavior.lock().unwrap()
     }
 
     async fn converse(&self, tcp: TcpStream) -> std::io::Result<()> {
-        let (read, mut write) = tcp.into_split();
-        let mut lines = BufReader::new(read).lines();
+        let mut tcp = BufReader::new(tcp);
+        tcp.write_all(b"220 mail.example.org ready\r\n").await?;
+        let talk = self.talk(&mut tcp, self.tls.is_some()).await?;
+        if let (Talk::Encrypted, Some(tls)) = (talk, &self.tls) {
+            let mut encrypted = BufReader::new(tls.accept(tcp.into_inner()).await?);
+            self.talk(&mut encrypted, false).await?;
+        }
+        Ok(())
+    }
+
+    /// Answers commands. If `must_encrypt` is true, STARTTLS has to come first.
+    async fn talk(
+        &self,
+        stream: &mut BufReader<impl AsyncRead + AsyncWrite + Unpin>,
+        must_encrypt: bool,
+    ) -> std::io::Result<Talk> {
         let mut to = String::new();
-        write.write_all(b"220 mail.example.org ready\r\n").await?;
-        while let Some(line) = lines.next_line().await? {
+        while let Some(line) = next_line(stream).await? {
             let command = line.to_uppercase();
-            let answer = if command.starts_with("EHLO") {
+            let answer = if command.starts_with("EHLO") && must_encrypt {
+                "250-mail.example.org\r\n250 STARTTLS"
+            } else if command.starts_with("EHLO") {
                 "250-mail.example.org\r\n250 AUTH PLAIN LOGIN"
+            } else if must_encrypt && command == "STARTTLS" {
+                stream.write_all(b"220 go on\r\n").await?;
+                return Ok(Talk::Encrypted);
+            } else if must_encrypt && command != "QUIT" {
+                "530 5.7.0 use STARTTLS"
             } else if command.starts_with("AUTH") {
                 match self.behavior() {
                     MailBehavior::RefuseLogin => "535 5.7.8 wrong password",
@@ -142,11 +220,12 @@ impl Shared {
                 }
             } else if command == "DATA" {
                 if self.behavior() == MailBehavior::HangUp {
-                    return Ok(());
+                    return Ok(Talk::Ended);
                 }
-                write.write_all(b"354 go on\r\n").await?;
+                stream.write_all(b"354 go on\r\n").await?;
+                stream.flush().await?;
                 let mut text = String::new();
-                while let Some(line) = lines.next_line().await? {
+                while let Some(line) = next_line(stream).await? {
                     if line == "." {
                         break;
                     }
@@ -161,13 +240,15 @@ impl Shared {
                 self.received.send_modify(|mails| mails.push(mail));
                 "250 2.0.0 queued as 1"
             } else if command == "QUIT" {
-                write.write_all(b"221 bye\r\n").await?;
-                return Ok(());
+                stream.write_all(b"221 bye\r\n").await?;
+                return Ok(Talk::Ended);
             } else {
                 "250 ok"
             };
-            write.write_all(format!("{answer}\r\n").as_bytes()).await?;
+            let answer = format!("{answer}\r\n");
+            stream.write_all(answer.as_bytes()).await?;
+            stream.flush().await?;
         }
-        Ok(())
+        Ok(Talk::Ended)
     }
 }
