@@ -11,8 +11,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, Gate, NatsServer, Person, SECRET_KEY, Socket, TestApp, id, is_shared_engine, list,
-    number, pause, text, units, visitor, within,
+    Answer, Gate, NatsServer, Person, PushServer, SECRET_KEY, Socket, TestApp, id,
+    is_shared_engine, list, number, pause, text, units, visitor, within,
 };
 
 /// Two nodes, with a person on each.
@@ -476,6 +476,41 @@ async fn an_item_that_is_due_opens_once_on_three_nodes() {
     opened.sort();
     ids.sort();
     assert_eq!(opened, ids, "each once");
+}
+
+#[tokio::test]
+async fn people_who_are_active_on_any_node_are_not_notified() {
+    if !is_shared_engine() {
+        return;
+    }
+    let service = PushServer::start().await;
+    let settings = [
+        DRAIN,
+        ("NODE_NAME", "one"),
+        ("PUSH_ALLOW", service.host()),
+        ("SECRET_KEY", SECRET_KEY),
+    ];
+    let p = Pair::with(TestApp::with(&settings).await, None).await;
+    let cem = p.first.join(&p.ada, "Cem", "member").await;
+    service.subscribe(&p.bo, "bo").await;
+    service.subscribe(&cem, "cem").await;
+    let mut socket = p.bo.socket().await;
+    socket.send(&json!({"type": "active"})).await;
+    for rows in [
+        "presence where active_at is not null",
+        "meta where key = 'notify_cursor'",
+    ] {
+        let waiting = async {
+            while p.first.place.count(rows).await == 0 {
+                pause().await;
+            }
+        };
+        within(rows, waiting).await;
+    }
+    p.ada.start(&p.general, "@bo while active").await;
+    p.ada.start(&p.general, "@cem hello").await;
+    assert_eq!(service.nth(1).await.device, "cem");
+    assert_eq!(service.received().len(), 1);
 }
 
 #[tokio::test]
