@@ -1,6 +1,8 @@
 //! The inbox: items, their states, and who can see them.
 
+use openvibe::db::{Conn, DbError};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::support::{Person, Socket, Team, id, list, number, team, text, unknown_id};
 
@@ -479,6 +481,38 @@ async fn a_saved_message_waits_without_a_time_and_can_get_a_reminder() {
     t.bo.delete(&path).await.is(204);
     t.bo.delete(&path).await.is(204);
     assert!(inbox(&t.bo, "?state=later").await.is_empty());
+}
+
+#[tokio::test]
+async fn at_most_a_thousand_messages_are_saved() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Launch").await;
+    let message = t.ada.tell(&thread, "The plan").await;
+    let saved = format!("/v1/messages/{message}/saved");
+    t.bo.put(&saved, json!({})).await.is(200);
+    // Copies of the item, each for another message.
+    let copy = async |c: &mut Conn| {
+        for _ in 1..1000 {
+            c.q("insert into inbox_items (id, workspace_id, recipient_id, reason, subject_type, subject_id, actor_id, channel_id, thread_id, \
+                 conversation_id, message_id, seq, changed_seq, state, until, is_quiet, created_at, changed_at) \
+                 select $1, workspace_id, recipient_id, reason, subject_type, $1, actor_id, channel_id, thread_id, conversation_id, message_id, seq, \
+                 changed_seq, state, until, is_quiet, created_at, changed_at from inbox_items where reason = 'saved' limit 1")
+                .bind(Uuid::now_v7())
+                .run()
+                .await?;
+        }
+        Ok::<_, DbError>(())
+    };
+    t.app.db().write(Uuid::nil(), copy).await.unwrap();
+    let another = t.ada.tell(&thread, "Another plan").await;
+    let path = format!("/v1/messages/{another}/saved");
+    let refused = t.bo.put(&path, json!({})).await;
+    assert_eq!(refused.refused(409), "too_many_saved");
+    // One that is saved can still get a reminder, and its place is free once it is not.
+    let until = json!({"until": in_seconds(7200)});
+    t.bo.put(&saved, until).await.is(200);
+    t.bo.delete(&saved).await.is(204);
+    t.bo.put(&path, json!({})).await.is(200);
 }
 
 #[tokio::test]
