@@ -731,3 +731,44 @@ async fn exports_and_erasures_cover_devices_and_settings() {
     let of_admin = p.t.ada.get(&path).await.ok();
     assert_eq!(of_admin["push_devices"], Value::Null);
 }
+
+#[tokio::test]
+async fn another_secret_key_makes_another_key_for_push_services() {
+    let mut p = phones().await;
+    let key_of = async |p: &Phones| {
+        let bo = p.t.bo.at(&p.t.app.base);
+        let status = bo.get("/v1/push").await.ok();
+        assert_eq!(status["available"], true, "{status}");
+        text(&status, "/public_key")
+    };
+    let first = key_of(&p).await;
+    p.t.app.restart(&[]).await;
+    assert_eq!(key_of(&p).await, first);
+    let other = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+    p.t.app.restart(&[("SECRET_KEY", other)]).await;
+    let second = key_of(&p).await;
+    assert_ne!(second, first);
+    p.t.app.restart(&[]).await;
+    assert_eq!(key_of(&p).await, second);
+}
+
+#[tokio::test]
+async fn deliveries_are_forgotten_after_a_week() {
+    let p = phones().await;
+    p.mention("old").await;
+    p.newest("sent").await;
+    let age = async |c: &mut Conn| {
+        c.q("update deliveries set created_at = $1")
+            .bind(now() - Duration::from_hours(7 * 24 + 1))
+            .run()
+            .await
+    };
+    p.t.app.db().write(uuid::Uuid::nil(), age).await.unwrap();
+    p.mention("new").await;
+    p.service.nth(2).await;
+    p.newest("sent").await;
+    openvibe::push::queue::delete_old(p.t.app.db())
+        .await
+        .unwrap();
+    assert_eq!(p.t.app.place.count("deliveries").await, 1);
+}
