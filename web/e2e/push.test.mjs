@@ -96,6 +96,17 @@ test('“Done” in a notification closes its item', async () => {
   assert.equal((await api(ada, 'GET', 'inbox?state=done')).data[0].id, data[0].id);
 });
 
+test('a push message sets the badge of the app', async () => {
+  const [worker] = ada.context.serviceWorkers();
+  await worker.evaluate(() => {
+    self.badges = [];
+    self.navigator.setAppBadge = async (count) => void self.badges.push(count);
+  });
+  const push = { v: 1, item: null, tag: 'cc', title: 'Bo', body: '', url: '/northwind/inbox', badge: 7 };
+  await deliver(JSON.stringify(push));
+  await until(async () => (await worker.evaluate(() => self.badges)).includes(7));
+});
+
 test('the settings are stored at once, and say why there are no notifications', async () => {
   const { page } = ada;
   await page.goto('/northwind/settings/notifications');
