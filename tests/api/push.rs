@@ -28,6 +28,7 @@ pub async fn phones() -> Phones {
         ("PUSH_ALLOW", service.host()),
         ("PUSH_SUBJECT", "mailto:ada@example.org"),
         ("SECRET_KEY", SECRET_KEY),
+        ("RATE_LIMITS", "off"),
     ])
     .await;
     let phone = service.subscribe(&t.bo, "phone").await;
