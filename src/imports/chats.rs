@@ -469,6 +469,7 @@ impl Chat {
             let unique = format!("{chat}/{key}");
             let thread = root.get_or_insert_with(|| SourceThread {
                 key: unique.clone(),
+                id: None,
                 at_us,
                 title: title.clone(),
             });

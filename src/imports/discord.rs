@@ -381,6 +381,7 @@ impl Context<'_> {
         };
         Some(SourceThread {
             key: thread.clone(),
+            id: None,
             at_us: microseconds(thread)?,
             title: self.threads.get(thread).cloned(),
         })

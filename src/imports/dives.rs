@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{
     error::ImportError,
     json::{array, first, flag, number, string, strings},
-    key::RecordKind,
+    key::{Identity, RecordKind},
     message::{ChannelPlace, FORK_GONE, LATEST_UNIX_S, Storing, timestamp},
     openvibe::microseconds,
     people::Known,
@@ -172,8 +172,15 @@ impl Storing<'_> {
         };
         let resolved_at = time(value, "resolved_at").unwrap_or(created_at);
         let kind = RecordKind::Forks;
+        let identity = Identity {
+            kind,
+            at_ms: created_at.unix_ms(),
+            key,
+            in_archive: ForkId::parse(key).ok().map(|id| id.0),
+            owner: Some(origin.id.0),
+        };
         let new = ImportedFork {
-            id: ForkId(self.keys.id(kind, created_at.unix_ms(), key)),
+            id: ForkId(self.keys.id_here(c, identity).await?),
             title,
             description,
             context: string(value, "context")
@@ -231,8 +238,15 @@ impl Storing<'_> {
             found.await?.filter(|card| is_card(card, &fork))
         };
         let content = self.content(c, &fork, value).await?;
+        let identity = Identity {
+            kind,
+            at_ms: created_at.unix_ms(),
+            key,
+            in_archive: ResolutionId::parse(key).ok().map(|id| id.0),
+            owner: Some(fork.id.0),
+        };
         let new = ImportedResolution {
-            id: ResolutionId(self.keys.id(kind, created_at.unix_ms(), key)),
+            id: ResolutionId(self.keys.id_here(c, identity).await?),
             version,
             status,
             generated_by: self.generator(c, string(value, "generated_by")).await?,
@@ -328,7 +342,7 @@ impl Storing<'_> {
         let mut items: Vec<ResolutionItem> = Vec::new();
         for item in array(value, "action_items") {
             let key = string(item, "id");
-            let id = self.item_id(fork.id, key);
+            let id = self.item_id(c, fork.id, key).await?;
             if key.is_empty() || items.iter().any(|known| known.id == id) {
                 continue;
             }
@@ -351,8 +365,13 @@ impl Storing<'_> {
         Ok(items)
     }
 
-    /// ID of an action item, which is the same in all versions of a result. It has the time of the archive's ID, for the order of lists.
-    fn item_id(&self, fork: ForkId, key: &str) -> ActionItemId {
+    /// ID of an action item here, which is the same in all versions of a result. It has the time of the archive's ID, for the order of lists.
+    async fn item_id(
+        &self,
+        c: &mut Conn,
+        fork: ForkId,
+        key: &str,
+    ) -> Result<ActionItemId, DbError> {
         let id = ActionItemId::parse(key).ok();
         let at = id.and_then(|id| id.0.get_timestamp());
         let at_ms = at.map_or(0, |at| {
@@ -360,8 +379,14 @@ impl Storing<'_> {
             i64::try_from(seconds).map_or(LATEST_UNIX_S, |s| s.min(LATEST_UNIX_S)) * 1000
                 + i64::from(nanoseconds / 1_000_000)
         });
-        let key = format!("{fork}:{key}");
-        ActionItemId(self.keys.id(RecordKind::ActionItems, at_ms, &key))
+        let identity = Identity {
+            kind: RecordKind::ActionItems,
+            at_ms,
+            key: &format!("{fork}:{key}"),
+            in_archive: id.map(|id| id.0),
+            owner: Some(fork.0),
+        };
+        Ok(ActionItemId(self.keys.id_here(c, identity).await?))
     }
 
     /// The owner of an action item here, a placeholder if nobody knows them, and their name.
@@ -421,7 +446,7 @@ impl Storing<'_> {
         };
         let new = ImportedItem {
             resolution: resolution.id,
-            id: self.item_id(resolution.fork_id, key),
+            id: self.item_id(c, resolution.fork_id, key).await?,
             created_at,
             done_at: time(value, "done_at"),
             done_by,

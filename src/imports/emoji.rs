@@ -3,8 +3,9 @@
 use uuid::Uuid;
 
 use super::{
+    emoji_source::SourceEmoji,
     error::ImportError,
-    key::{Keys, RecordKind},
+    key::{Identity, Keys, RecordKind},
     message::NewImportedFile,
     report::RecordOutcome,
 };
@@ -19,13 +20,13 @@ use crate::{
 pub(super) async fn store_emoji(
     c: &mut Conn,
     keys: &Keys,
-    name: &str,
+    emoji: &SourceEmoji,
     picture: Option<&NewImportedFile>,
     importer: UserId,
     creator: UserId,
 ) -> Result<(RecordOutcome, Option<Uuid>), ImportError> {
     let left_out = |reason| Ok((RecordOutcome::LeftOut(reason), None));
-    let Ok(name) = parse_emoji_name(name) else {
+    let Ok(name) = parse_emoji_name(&emoji.name) else {
         return left_out("its name is that of a standard emoji, or not possible");
     };
     // An emoji that was deleted here stays deleted.
@@ -45,7 +46,14 @@ pub(super) async fn store_emoji(
     if !custom_emoji::has_room(c, keys.workspace).await? {
         return left_out("the workspace has too many emoji");
     }
-    let file = FileId(keys.id(RecordKind::Emoji, 0, &name));
+    let identity = Identity {
+        kind: RecordKind::Emoji,
+        at_ms: 0,
+        key: &name,
+        in_archive: FileId::parse(&emoji.file).ok().map(|id| id.0),
+        owner: None,
+    };
+    let file = FileId(keys.id_here(c, identity).await?);
     let upload = if files::find(c, file).await?.is_some() {
         files::keep_picture(c, file).await?;
         None
@@ -72,10 +80,8 @@ pub(super) async fn remove_emoji(
     name: &str,
     file: Uuid,
 ) -> Result<(), ImportError> {
-    if keys.is_made(RecordKind::Emoji, name, file) {
-        let file = FileId(file);
-        custom_emoji::remove_imported_emoji(c, keys.workspace, name, file).await?;
-        files::remove_picture(c, keys.workspace, file).await?;
-    }
+    let file = FileId(file);
+    custom_emoji::remove_imported_emoji(c, keys.workspace, name, file).await?;
+    files::remove_picture(c, keys.workspace, file).await?;
     Ok(keys.forget(c, RecordKind::Emoji, name).await?)
 }

@@ -27,8 +27,59 @@ text_enum! {
         Schedules = "schedules",
         /// A thread, which is not a record but has an ID.
         Threads = "threads",
+        /// A channel that was created with the ID that it has in the archive.
+        KeptChannels = "kept_channels",
     }
 }
+
+impl RecordKind {
+    /// Query for those of two IDs that are taken, in any workspace, each with the object that it belongs to if an archive can have brought
+    /// it: the channel of a message or thread, the message of a file or deep dive, and the deep dive of a result or action item.
+    const fn taken(self) -> &'static str {
+        match self {
+            Self::Messages => {
+                "select id, case when seq < 0 then channel_id end from messages where id in ($1, $2)"
+            }
+            Self::Threads => {
+                "select t.id, case when m.seq < 0 then t.channel_id end from threads t \
+                 left join messages m on m.id = t.root_message_id where t.id in ($1, $2)"
+            }
+            Self::Files => "select id, message_id from files where id in ($1, $2)",
+            Self::Forks => "select id, message_id from forks where id in ($1, $2)",
+            Self::Resolutions => "select id, fork_id from resolutions where id in ($1, $2)",
+            Self::ActionItems => {
+                "select i.id, r.fork_id from action_items i join resolutions r on r.id = i.resolution_id where i.id in ($1, $2)"
+            }
+            Self::People => {
+                "select id, workspace_id from bots where id in ($1, $2) union all select id, id from users where id in ($1, $2)"
+            }
+            Self::Channels | Self::KeptChannels => {
+                "select id, workspace_id from channels where id in ($1, $2)"
+            }
+            Self::Emoji => "select id, workspace_id from files where id in ($1, $2)",
+            Self::Agents => "select id, workspace_id from agents where id in ($1, $2)",
+            Self::Hooks => "select id, workspace_id from hooks where id in ($1, $2)",
+            Self::Workflows => "select id, workspace_id from workflows where id in ($1, $2)",
+            Self::Memories => "select id, workspace_id from memories where id in ($1, $2)",
+            Self::Schedules => "select id, workspace_id from schedules where id in ($1, $2)",
+        }
+    }
+}
+
+/// A record, to find the ID of its object here.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Identity<'a> {
+    pub(super) kind: RecordKind,
+    pub(super) at_ms: i64,
+    pub(super) key: &'a str,
+    /// The object's ID in the archive, if it is one of this program.
+    pub(super) in_archive: Option<Uuid>,
+    /// The object that it belongs to here, see `RecordKind::taken`; `None` for one that `imported` knows.
+    pub(super) owner: Option<Uuid>,
+}
+
+/// Product of archives of this program, whose keys are IDs.
+pub(super) const OPENVIBE: &str = "openvibe";
 
 /// Bits of a `UUIDv7` with the time.
 const MS_BITS: u32 = 48;
@@ -75,6 +126,31 @@ impl Keys {
         bits.copy_from_slice(&digest[..10]);
         let ms = u64::try_from(at_ms).unwrap_or(0);
         uuid::Builder::from_unix_timestamp_millis(ms, &bits).into_uuid()
+    }
+
+    /// The ID of an object here: that of an archive of this program, if it can be kept, else one made from the key.
+    pub(super) async fn id_here(&self, c: &mut Conn, of: Identity<'_>) -> Result<Uuid, DbError> {
+        let kept = self.kept_id(c, of).await?;
+        Ok(kept.unwrap_or_else(|| self.id(of.kind, of.at_ms, of.key)))
+    }
+
+    /// The ID of an object in an archive of this program, if it is free here or belongs to the object. An object that has an ID made from
+    /// its key has no other one.
+    pub(super) async fn kept_id(
+        &self,
+        c: &mut Conn,
+        of: Identity<'_>,
+    ) -> Result<Option<Uuid>, DbError> {
+        let Some(kept) = of.in_archive.filter(|_| self.product() == OPENVIBE) else {
+            return Ok(None);
+        };
+        let made = self.id(of.kind, of.at_ms, of.key);
+        let taken: Vec<(Uuid, Option<Uuid>)> =
+            c.q(of.kind.taken()).bind(made).bind(kept).all().await?;
+        let is_kept = taken
+            .iter()
+            .all(|(id, owner)| *id == kept && *owner == of.owner);
+        Ok(is_kept.then_some(kept))
     }
 
     /// Product of the source, such as `slack`.

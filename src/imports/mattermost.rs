@@ -382,6 +382,7 @@ fn unit(n: i64, line: Line<'_>, names: &SourceNames, keys: &mut PostKeys) -> Opt
     );
     let thread = (!replies.is_empty()).then_some(SourceThread {
         key: key.clone(),
+        id: None,
         at_us,
         title: None,
     });

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{
     error::ImportError,
-    key::{Keys, RecordKind},
+    key::{Identity, Keys, RecordKind},
     options::{ImportFormat, ImportGroup},
     people::{Known, store_author},
     record::{SourceAuthor, SourceFile, SourceMessage, SourceReaction, is_linkable},
@@ -28,7 +28,7 @@ use crate::{
         post::parse_title,
         search::index::SearchDocument,
     },
-    db::Conn,
+    db::{Conn, DbError},
     files::{
         self, ATTACHMENTS_MAX, Attachment, Blobs, FileError, Incoming, Kind, MessageFile,
         Published, clean_name,
@@ -212,21 +212,40 @@ fn title_of(source: &SourceMessage) -> Option<String> {
     parse_title(thread.title.as_deref()).ok().flatten()
 }
 
-/// ID of a message.
-pub(super) fn message_id(
+/// ID of a message here.
+pub(super) async fn message_id(
+    c: &mut Conn,
     keys: &Keys,
     channel: &ChannelPlace,
-    source: &SourceMessage,
-) -> Option<MessageId> {
-    let at = timestamp(source.at_us)?;
-    let key = format!("{}:{}", channel.key, source.key);
-    Some(MessageId(keys.id(RecordKind::Messages, at.unix_ms(), &key)))
+    key: &str,
+    at: Timestamp,
+) -> Result<MessageId, DbError> {
+    let identity = Identity {
+        kind: RecordKind::Messages,
+        at_ms: at.unix_ms(),
+        key: &format!("{}:{key}", channel.key),
+        in_archive: MessageId::parse(key).ok().map(|id| id.0),
+        owner: Some(channel.id.0),
+    };
+    Ok(MessageId(keys.id_here(c, identity).await?))
 }
 
-/// ID of a file of a message.
-pub(super) fn file_id(keys: &Keys, message: MessageId, at_us: i64, key: &str) -> FileId {
-    let key = format!("{message}:{key}");
-    FileId(keys.id(RecordKind::Files, at_us / 1000, &key))
+/// ID of a file of a message here.
+pub(super) async fn file_id(
+    c: &mut Conn,
+    keys: &Keys,
+    message: MessageId,
+    at_us: i64,
+    key: &str,
+) -> Result<FileId, DbError> {
+    let identity = Identity {
+        kind: RecordKind::Files,
+        at_ms: at_us / 1000,
+        key: &format!("{message}:{key}"),
+        in_archive: FileId::parse(key).ok().map(|id| id.0),
+        owner: Some(message.0),
+    };
+    Ok(FileId(keys.id_here(c, identity).await?))
 }
 
 /// Files of a message that it can have as attachments, unless they are only links.
@@ -350,8 +369,23 @@ impl Storing<'_> {
         Ok(known)
     }
 
-    fn id(&self, kind: RecordKind, at: Timestamp, key: &str) -> Uuid {
-        self.keys.id(kind, at.unix_ms(), key)
+    /// ID of a thread here. `key` is that of its first message, or of its day.
+    async fn thread_id(
+        &self,
+        c: &mut Conn,
+        channel: &ChannelPlace,
+        in_archive: Option<ThreadId>,
+        key: &str,
+        at: Timestamp,
+    ) -> Result<ThreadId, DbError> {
+        let identity = Identity {
+            kind: RecordKind::Threads,
+            at_ms: at.unix_ms(),
+            key: &format!("{}:{key}", channel.key),
+            in_archive: in_archive.map(|id| id.0),
+            owner: Some(channel.id.0),
+        };
+        Ok(ThreadId(self.keys.id_here(c, identity).await?))
     }
 
     /// Stores a message with its files, and counts the files.
@@ -364,9 +398,10 @@ impl Storing<'_> {
         place: &str,
         report: &mut ImportReport,
     ) -> Result<RecordOutcome, ImportError> {
-        let (Some(at), Some(id)) = (translated.at, message_id(self.keys, channel, source)) else {
+        let Some(at) = translated.at else {
             return Ok(RecordOutcome::LeftOut("no time"));
         };
+        let id = message_id(c, self.keys, channel, &source.key, at).await?;
         let Some(author) = self.author(c, source).await? else {
             return Ok(RecordOutcome::LeftOut("erased"));
         };
@@ -475,10 +510,11 @@ impl Storing<'_> {
         let root = source.thread.as_ref();
         if let Some(root) = root.filter(|root| root.key != source.key) {
             let root_at = timestamp(root.at_us).unwrap_or(at);
-            let key = format!("{}:{}", channel.key, root.key);
-            let thread = ThreadId(self.id(RecordKind::Threads, root_at, &key));
+            let thread = self
+                .thread_id(c, channel, root.id, &root.key, root_at)
+                .await?;
             if !has_thread(c, thread).await? {
-                self.store_missing_root(c, channel, thread, root_at, &key)
+                self.store_missing_root(c, channel, thread, root_at, &root.key)
                     .await?;
                 if !has_thread(c, thread).await? {
                     return Ok(None);
@@ -493,8 +529,8 @@ impl Storing<'_> {
         } else {
             (at, source.key.as_str())
         };
-        let key = format!("{}:{key}", channel.key);
-        let thread = ThreadId(self.id(RecordKind::Threads, start, &key));
+        let in_archive = root.and_then(|root| root.id);
+        let thread = self.thread_id(c, channel, in_archive, key, start).await?;
         let position = if has_thread(c, thread).await? {
             ImportedPlace::Reply
         } else {
@@ -517,7 +553,7 @@ impl Storing<'_> {
         };
         let plain = to_plain(NOT_IN_EXPORT);
         let new = ImportedMessage {
-            id: MessageId(self.id(RecordKind::Messages, at, key)),
+            id: message_id(c, self.keys, channel, key, at).await?,
             import: Some(self.import),
             format: self.format,
             channel: channel.id,
@@ -639,7 +675,7 @@ impl Storing<'_> {
         at_us: i64,
         owner: FileOwner,
     ) -> Result<Option<(Attachment, RecordOutcome)>, ImportError> {
-        let id = file_id(self.keys, owner.message, at_us, key);
+        let id = file_id(c, self.keys, owner.message, at_us, key).await?;
         if let Some(stored) = files::find(c, id).await? {
             return Ok(Some((stored.about, RecordOutcome::Existing)));
         }

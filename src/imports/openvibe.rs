@@ -18,7 +18,7 @@ use super::{
     archive::{Archive, ArchiveFault, parse_line, unknown},
     emoji_source::{EmojiList, PICTURE_READ_MAX, SourceEmoji},
     json::{array, first, string, strings},
-    key::RecordKind,
+    key::{OPENVIBE, RecordKind},
     lines::{Line, each_line},
     record::{
         EachUnit, LISTED_MAX, PlacedItem, SourceAuthor, SourceChannel, SourceChannelKind,
@@ -27,7 +27,7 @@ use super::{
     },
     work::{ROOT_OF_SCHEDULE, SourceWork, WORK_BYTES_MAX, WORK_MAX},
 };
-use crate::chat::messages::emoji_name;
+use crate::{chat::messages::emoji_name, ids::ThreadId};
 
 /// Maximum size of an entry with lines.
 const ENTRY_BYTES_MAX: u64 = 256 << 20;
@@ -42,7 +42,6 @@ const CITED_BYTES_MAX: usize = 64;
 const PROBLEMS_MAX: usize = 100;
 /// Version of the format.
 const VERSION: i64 = 1;
-const FORMAT: &str = "openvibe";
 const MANIFEST: &str = "manifest.json";
 const CHANNELS: &str = "channels.jsonl";
 const MESSAGES: &str = "messages/";
@@ -238,7 +237,7 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
             let reader = BufReader::new(reader);
             serde_json::from_reader::<_, ExportManifest>(reader).map_err(|e| e.to_string())
         });
-        let Some(manifest) = read.ok().filter(|manifest| manifest.format == FORMAT) else {
+        let Some(manifest) = read.ok().filter(|manifest| manifest.format == OPENVIBE) else {
             return Err(unknown(&lines));
         };
         if manifest.version > VERSION {
@@ -310,7 +309,7 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
             has_more_channels.then(|| too_many("channels")),
         ];
         SourceIndex {
-            source: format!("{FORMAT}:{}", self.manifest.workspace.id),
+            source: format!("{OPENVIBE}:{}", self.manifest.workspace.id),
             people,
             channels,
             problems: too_many.into_iter().flatten().chain(problems).collect(),
@@ -641,6 +640,7 @@ fn item(value: &Value, fork: Option<&str>, cited: &HashSet<String>) -> SourceIte
     let root = root.unwrap_or(&Value::Null);
     let thread = microseconds(string(root, "created_at")).map(|at_us| SourceThread {
         key: string(root, "id").to_owned(),
+        id: ThreadId::parse(string(value, "thread_id")).ok(),
         at_us,
         title: first([string(root, "title")]).map(str::to_owned),
     });

@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 
+use uuid::Uuid;
+
 use super::{
     error::ImportError,
-    key::{Keys, RecordKind, bounded},
+    key::{Identity, Keys, RecordKind, bounded},
     options::ImportOptions,
     preview::ImportPreview,
     record::{SourceAuthor, SourcePerson},
@@ -172,6 +174,12 @@ pub async fn forget_person(
     Ok(())
 }
 
+/// The ID that a person or program has in an archive of this program.
+pub(super) fn id_in_archive(key: &str) -> Option<Uuid> {
+    let id = UserId::parse(key).map(|id| id.0);
+    id.or_else(|_| BotId::parse(key).map(|id| id.0)).ok()
+}
+
 /// Stores a person as the given member, as what they became in an earlier import, or as a placeholder or bot.
 pub(super) async fn store_person(
     c: &mut Conn,
@@ -194,7 +202,14 @@ pub(super) async fn store_person(
         Some(Known::Bot { .. } | Known::Agent { .. }) => return Ok(RecordOutcome::Existing),
         None => {}
     }
-    let id = keys.id(RecordKind::People, 0, &person.key);
+    let identity = Identity {
+        kind: RecordKind::People,
+        at_ms: 0,
+        key: &person.key,
+        in_archive: id_in_archive(&person.key),
+        owner: None,
+    };
+    let id = keys.id_here(c, identity).await?;
     keys.store(c, RecordKind::People, &person.key, id).await?;
     if keys.is_erased(c, UserId(id)).await? {
         return Ok(RecordOutcome::LeftOut("erased"));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{archive::ArchiveFault, key::RecordKind};
-use crate::text_enum::text_enum;
+use crate::{ids::ThreadId, text_enum::text_enum};
 
 /// Maximum number of people, and of channels, that are read from an archive.
 pub(super) const LISTED_MAX: usize = 100_000;
@@ -153,6 +153,8 @@ pub(super) fn is_linkable(url: &str) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SourceThread {
     pub(super) key: String,
+    /// ID of the thread in an archive of this program.
+    pub(super) id: Option<ThreadId>,
     pub(super) at_us: i64,
     /// Title that someone has given to the thread.
     pub(super) title: Option<String>,

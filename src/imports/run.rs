@@ -24,7 +24,7 @@ use super::{
     error::ImportError,
     event::announce_import,
     fetch::{FETCHED_AT_ONCE, FetchFault, SourceHosts},
-    key::{Keys, RecordKind},
+    key::{Identity, Keys, RecordKind},
     message::{self, ChannelPlace, ChatPlace, NewImportedFile, Translated},
     options::{ChannelChoice, ImportFormat, ImportGroup, ImportOptions},
     people::{Known, find_known, is_active_member, store_person},
@@ -729,7 +729,7 @@ impl Importer {
                 _ => row.created_by,
             };
             let (workspace, importer) = (row.workspace_id, row.created_by);
-            let (name, before) = (emoji.name.clone(), progress.clone());
+            let (emoji, before) = (emoji.clone(), progress.clone());
             let picture = Arc::new(picture);
             let shared = Arc::clone(&picture);
             let (next, upload) = self
@@ -739,8 +739,8 @@ impl Importer {
                     let mut next = before.clone();
                     let picture = (*shared).as_ref();
                     let (outcome, upload) =
-                        store_emoji(c, &before.keys, &name, picture, importer, creator).await?;
-                    next.report.count(RecordKind::Emoji, outcome, &name);
+                        store_emoji(c, &before.keys, &emoji, picture, importer, creator).await?;
+                    next.report.count(RecordKind::Emoji, outcome, &emoji.name);
                     next.position += 1;
                     before.store(c, &next).await?;
                     Ok::<_, ImportError>((next, upload))
@@ -1088,11 +1088,13 @@ impl Importer {
         for item in items {
             let mut stored = HashSet::new();
             if let SourceItem::Message(source) = &item.item
+                && !source.files.is_empty()
                 && let Some(place) = channels.get(&item.folder)
-                && let Some(id) = message::message_id(keys, place, source)
+                && let Some(at) = message::timestamp(source.at_us)
             {
+                let id = message::message_id(&mut c, keys, place, &source.key, at).await?;
                 for file in message::attachable(source) {
-                    let id = message::file_id(keys, id, source.at_us, &file.key);
+                    let id = message::file_id(&mut c, keys, id, source.at_us, &file.key).await?;
                     if files::find(&mut c, id).await?.is_some() {
                         stored.insert(file.key.clone());
                     }
@@ -1425,8 +1427,16 @@ async fn store_channel(
         .topic
         .as_ref()
         .map(|topic| topic.chars().take(120).collect());
+    let in_archive = ChannelId::parse(&channel.key).ok().map(|id| id.0);
+    let identity = Identity {
+        kind: RecordKind::Channels,
+        at_ms: channel.created_ms,
+        key: &channel.key,
+        in_archive,
+        owner: None,
+    };
     let new = ImportedChannel {
-        id: ChannelId(keys.id(RecordKind::Channels, channel.created_ms, &channel.key)),
+        id: ChannelId(keys.id_here(c, identity).await?),
         kind,
         name: (kind != ChannelKind::Direct).then_some(name),
         topic,
@@ -1438,11 +1448,14 @@ async fn store_channel(
     let id = insert_imported_channel(c, keys.workspace, &new).await?;
     keys.store(c, RecordKind::Channels, &channel.key, id.0)
         .await?;
-    Ok(if id == new.id {
-        RecordOutcome::Imported
-    } else {
-        RecordOutcome::Existing
-    })
+    if id != new.id {
+        return Ok(RecordOutcome::Existing);
+    }
+    if in_archive == Some(id.0) {
+        keys.store(c, RecordKind::KeptChannels, &channel.key, id.0)
+            .await?;
+    }
+    Ok(RecordOutcome::Imported)
 }
 
 #[cfg(test)]

@@ -324,6 +324,7 @@ fn item(value: &Value, names: &SourceNames) -> SourceItem {
         thread: first([string(value, "thread_ts")]).and_then(|ts| {
             Some(SourceThread {
                 key: ts.to_owned(),
+                id: None,
                 at_us: microseconds(ts)?,
                 title: None,
             })

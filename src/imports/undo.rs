@@ -12,6 +12,7 @@ use super::{
     error::ImportError,
     event::announce_import,
     key::{Keys, RecordKind},
+    people::id_in_archive,
     preview::kind_here,
     row::ImportRow,
     run::Importer,
@@ -157,16 +158,18 @@ impl Importer {
             .list(&mut self.db.read().await?, RecordKind::Channels)
             .await?;
         for (key, id) in channels {
-            let is_made = keys.is_made(RecordKind::Channels, &key, id);
             let keys = keys.clone();
             self.db
                 .write(keys.workspace.0, async move |c: &mut Conn| {
                     dialect::lock_workspace(c, keys.workspace.0).await?;
+                    let kept = keys.find(c, RecordKind::KeptChannels, &key).await?;
+                    let is_made = keys.is_made(RecordKind::Channels, &key, id) || kept == Some(id);
                     let is_used = is_made
                         && kind_here(c, keys.workspace, id).await?.is_some()
                         && !remove_imported_channel(c, ChannelId(id)).await?;
                     if !is_used {
                         keys.forget(c, RecordKind::Channels, &key).await?;
+                        keys.forget(c, RecordKind::KeptChannels, &key).await?;
                     }
                     Ok::<_, ImportError>(())
                 })
@@ -256,7 +259,8 @@ impl Importer {
         let people = keys.list(&mut c, RecordKind::People).await?;
         let mut unused: HashMap<Uuid, String> = HashMap::new();
         for (key, id) in people {
-            if keys.is_made(RecordKind::People, &key, id) {
+            // Only placeholders and bots are removed, so a member with the ID of the archive stays.
+            if keys.is_made(RecordKind::People, &key, id) || id_in_archive(&key) == Some(id) {
                 unused.insert(id, key);
             } else {
                 self.forget_matched(keys, key).await?;

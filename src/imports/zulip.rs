@@ -490,6 +490,7 @@ impl Context<'_> {
             let topic = (folder.clone(), subject.to_lowercase());
             let thread = topics.entry(topic).or_insert_with(|| SourceThread {
                 key: message.key.clone(),
+                id: None,
                 at_us: message.at_us,
                 title: first([subject]).map(str::to_owned),
             });

@@ -1,10 +1,12 @@
 //! An export of one server, imported into another one, and exported again.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::{
     exports::{Entries, archive, entries, lines, talkative},
-    imports::{OFF, imported, ready, sums},
+    imports::{OFF, imported, ready, state, sums},
     support::{Person, TestApp, command, id, list, text},
 };
 
@@ -76,6 +78,30 @@ fn said(entries: &Entries) -> Vec<Said> {
     said
 }
 
+/// IDs of messages, of their threads and files, of deep dives, results, and action items, and of channels that only the archive has.
+fn ids(entries: &Entries) -> BTreeSet<String> {
+    let mut ids = BTreeSet::new();
+    for message in lines(entries, "messages/") {
+        if message["kind"] != "notice" {
+            ids.insert(id(&message));
+            ids.insert(text(&message, "/thread_id"));
+            ids.extend(list(&message, "/attachments").iter().map(id));
+        }
+    }
+    for name in ["forks.jsonl", "resolutions.jsonl", "action_items.jsonl"] {
+        ids.extend(lines(entries, name).iter().map(id));
+    }
+    let channels = lines(entries, "channels.jsonl");
+    let own = channels.iter().filter(|c| c["name"] != "general");
+    ids.extend(own.map(id));
+    ids
+}
+
+fn people(entries: &Entries) -> BTreeSet<String> {
+    let people = lines(entries, "people.jsonl");
+    people.iter().map(|p| text(p, "/user_id")).collect()
+}
+
 /// Exports everything with the command.
 async fn everything(app: &TestApp) -> Vec<u8> {
     let file = app.place.dir.join("everything.zip");
@@ -103,11 +129,14 @@ async fn what_was_exported_imported_and_exported_again_is_equal() {
     assert!(before.iter().any(|m| m.5 == ["👍 Ada"]), "{before:?}");
     assert!(before.iter().any(|m| m.6 == ["plan.txt"]), "{before:?}");
     let (app, zoe) = other_server().await;
+    let own = ids(&entries(&everything(&app).await));
     let report = imported(&zoe, &first).await;
     sums(&report);
     assert_eq!(report["kinds"]["forks"]["imported"], 1, "{report}");
-    let again = everything(&app).await;
-    assert_eq!(said(&entries(&again)), before);
+    let again = entries(&everything(&app).await);
+    assert_eq!(said(&again), before);
+    assert_eq!(&ids(&again) - &own, ids(&entries(&first)));
+    assert!(people(&again).is_superset(&people(&entries(&first))));
     // Importing it once more changes nothing.
     let report = imported(&zoe, &first).await;
     sums(&report);
@@ -121,7 +150,48 @@ async fn what_was_exported_imported_and_exported_again_is_equal() {
     ] {
         assert_eq!(report["kinds"][kind]["imported"], 0, "{report}");
     }
-    assert_eq!(said(&entries(&everything(&app).await)), before);
+    let again = entries(&everything(&app).await);
+    assert_eq!(said(&again), before);
+    assert_eq!(&ids(&again) - &own, ids(&entries(&first)));
+}
+
+#[tokio::test]
+async fn ids_that_another_workspace_has_are_made_again() {
+    let t = talkative().await;
+    let first = everything(&t.app).await;
+    let eve = t.app.founder("Eve").await;
+    imported(&eve, &first).await;
+    let (source, again) = (entries(&first), entries(&archive(&eve, json!({})).await));
+    assert_eq!(lines(&again, "forks.jsonl").len(), 1);
+    assert!(ids(&again).is_disjoint(&ids(&source)));
+    assert!(people(&again).is_disjoint(&people(&source)));
+    // The IDs stay those of the first import.
+    imported(&eve, &first).await;
+    let later = entries(&archive(&eve, json!({})).await);
+    assert_eq!(ids(&later), ids(&again));
+    // The other workspace keeps its own.
+    let own = entries(&archive(&t.ada, json!({})).await);
+    assert!(ids(&own).is_subset(&ids(&source)));
+    assert_eq!(lines(&own, "forks.jsonl").len(), 1);
+}
+
+#[tokio::test]
+async fn an_import_that_kept_ids_is_undone_and_can_be_made_again() {
+    let t = talkative().await;
+    let first = everything(&t.app).await;
+    let (app, zoe) = other_server().await;
+    let before = entries(&everything(&app).await);
+    imported(&zoe, &first).await;
+    let import = list(&zoe.get("/v1/imports").await.ok(), "/data").remove(0);
+    let path = format!("/v1/imports/{}", id(&import));
+    zoe.delete(&path).await.is(202);
+    state(&zoe, &id(&import), "undone").await;
+    let undone = entries(&everything(&app).await);
+    assert_eq!(ids(&undone), ids(&before));
+    assert_eq!(people(&undone), people(&before));
+    imported(&zoe, &first).await;
+    let again = entries(&everything(&app).await);
+    assert_eq!(&ids(&again) - &ids(&before), ids(&entries(&first)));
 }
 
 #[tokio::test]
