@@ -386,6 +386,7 @@ async fn insert_named_bot(
 pub async fn create(
     c: &mut Conn,
     actor: &Actor<'_>,
+    id: HookId,
     form: &HookForm,
 ) -> Result<(Hook, String), HookError> {
     actor.require(Scope::ChatWrite)?;
@@ -424,7 +425,7 @@ pub async fn create(
     check_template(form.template.as_ref())?;
     let secret = new_token();
     let hook = Hook {
-        id: HookId::new(),
+        id,
         object: HookObject::Hook,
         bot_id: bot,
         channel_id: form.channel_id,

@@ -14,7 +14,7 @@ use super::{
     agents::importing_actor,
     error::ImportError,
     json::string,
-    key::{Keys, RecordKind},
+    key::{Identity, Keys, RecordKind},
     record::SourceRecord,
     report::RecordOutcome,
 };
@@ -147,6 +147,14 @@ pub(super) async fn id_here(
     }))
 }
 
+/// The ID that a webhook, workflow, memory, or schedule has in the archive.
+fn id_in_archive(key: &str) -> Option<Uuid> {
+    let id = HookId::parse(key).map(|id| id.0);
+    let id = id.or_else(|_| WorkflowId::parse(key).map(|id| id.0));
+    let id = id.or_else(|_| MemoryId::parse(key).map(|id| id.0));
+    id.or_else(|_| ScheduleId::parse(key).map(|id| id.0)).ok()
+}
+
 fn is_id(text: &str) -> bool {
     AgentId::parse(text).is_ok()
         || ChannelId::parse(text).is_ok()
@@ -218,9 +226,18 @@ pub(super) async fn store_record(
     let Some(actor) = importing_actor(c, keys.workspace, importer).await? else {
         return Ok(RecordOutcome::LeftOut("the person who imports has left"));
     };
+    let identity = Identity {
+        kind: record.kind,
+        at_ms: 0,
+        key: &record.key,
+        in_archive: id_in_archive(&record.key),
+        owner: None,
+    };
+    let id = keys.kept_id(c, identity).await?;
+    let id = id.unwrap_or_else(Uuid::now_v7);
     if record.kind == RecordKind::Schedules {
         let value: Value = serde_json::from_str(&record.text).unwrap_or_default();
-        let stored = store_schedule(c, keys, &actor, agents, &value).await?;
+        let stored = store_schedule(c, keys, &actor, ScheduleId(id), agents, &value).await?;
         return finish(c, keys, record, stored).await;
     }
     let parts: &[&str] = match record.kind {
@@ -247,9 +264,9 @@ pub(super) async fn store_record(
         return Ok(RecordOutcome::LeftOut(NOT_HERE));
     };
     let stored = match record.kind {
-        RecordKind::Hooks => store_hook(c, &actor, &value).await?,
-        RecordKind::Workflows => store_workflow(c, &actor, &value).await?,
-        _ => store_memory(c, &actor, &value, keyring).await?,
+        RecordKind::Hooks => store_hook(c, &actor, HookId(id), &value).await?,
+        RecordKind::Workflows => store_workflow(c, &actor, WorkflowId(id), &value).await?,
+        _ => store_memory(c, &actor, MemoryId(id), &value, keyring).await?,
     };
     finish(c, keys, record, stored).await
 }
@@ -289,6 +306,7 @@ async fn store_schedule(
     c: &mut Conn,
     keys: &Keys,
     actor: &Actor<'_>,
+    id: ScheduleId,
     agents: &HashMap<String, String>,
     value: &Value,
 ) -> Result<Stored, ImportError> {
@@ -345,12 +363,18 @@ async fn store_schedule(
         None => None,
     };
     let owner = owner.filter(|owner| owner.role != Role::Guest);
-    let created = create_imported(c, owner.as_ref().unwrap_or(actor), &form).await;
-    Ok(Ok(created.map_err(schedule_fault)?.0))
+    let created = create_imported(c, owner.as_ref().unwrap_or(actor), id, &form).await;
+    created.map_err(schedule_fault)?;
+    Ok(Ok(id.0))
 }
 
 /// Creates a webhook in a channel in which the actor can post. It sleeps: its address is not known until somebody makes a new one.
-async fn store_hook(c: &mut Conn, actor: &Actor<'_>, value: &Value) -> Result<Stored, ImportError> {
+async fn store_hook(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: HookId,
+    value: &Value,
+) -> Result<Stored, ImportError> {
     let (Ok(bot), Ok(channel)) = (
         BotId::parse(string(value, "bot_id")),
         ChannelId::parse(string(value, "channel_id")),
@@ -369,14 +393,16 @@ async fn store_hook(c: &mut Conn, actor: &Actor<'_>, value: &Value) -> Result<St
         other_channel_ids: Vec::new(),
         template,
     };
-    let (hook, _) = hooks::create(c, actor, &form).await.map_err(hook_fault)?;
-    Ok(Ok(hook.id.0))
+    let created = hooks::create(c, actor, id, &form).await;
+    created.map_err(hook_fault)?;
+    Ok(Ok(id.0))
 }
 
 /// Creates a workflow of the actor, and pauses it.
 async fn store_workflow(
     c: &mut Conn,
     actor: &Actor<'_>,
+    id: WorkflowId,
     value: &Value,
 ) -> Result<Stored, ImportError> {
     if string(value, "status") == WorkflowStatus::Archived.as_str() {
@@ -390,23 +416,25 @@ async fn store_workflow(
     let Ok(form) = serde_json::from_value::<WorkflowForm>(Value::Object(form)) else {
         return Ok(Err("it is not a workflow"));
     };
-    let made = match create_workflow(c, actor, form).await {
-        Ok(made) => made,
+    match create_workflow(c, actor, id, form).await {
+        Ok(_) => {}
         Err(WorkflowError::NameTaken(_)) => return Ok(Err("a workflow here has its name")),
         Err(e) => return Err(workflow_fault(e)),
-    };
+    }
     let pause = WorkflowPatch {
         status: Some(WorkflowStatus::Paused),
         ..WorkflowPatch::default()
     };
-    let paused = patch_workflow(c, actor, made.id, pause, None).await;
-    Ok(Ok(paused.map_err(workflow_fault)?.id.0))
+    let paused = patch_workflow(c, actor, id, pause, None).await;
+    paused.map_err(workflow_fault)?;
+    Ok(Ok(id.0))
 }
 
 /// Stores a memory of an agent or of the workspace, without the trust that the archive gives it.
 async fn store_memory(
     c: &mut Conn,
     actor: &Actor<'_>,
+    id: MemoryId,
     value: &Value,
     keyring: &Keyring,
 ) -> Result<Stored, ImportError> {
@@ -434,6 +462,7 @@ async fn store_memory(
     };
     let content = Content::parse(string(value, "text"), actor.workspace, keyring);
     let new = ImportedEntry {
+        id,
         content: content.map_err(memory_fault)?,
         kind,
         agent,

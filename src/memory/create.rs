@@ -225,6 +225,8 @@ pub async fn create(
 /// An entry of an archive: of an agent, or of the workspace.
 #[derive(Debug, Clone)]
 pub struct ImportedEntry {
+    /// ID of the new entry.
+    pub id: MemoryId,
     pub content: Content,
     pub kind: MemoryKind,
     /// `None` for an entry of the workspace.
@@ -260,7 +262,7 @@ pub async fn insert_imported(
         conversation: None,
     };
     let draft = Draft {
-        id: MemoryId::new(),
+        id: new.id,
         scope,
         key: owner.key(scope, actor.workspace),
         kind: new.kind,

@@ -332,7 +332,7 @@ async fn create_hook(
 ) -> Result<Response, ApiError> {
     let (hook, secret) = member
         .write(&state.db, async move |c, actor| {
-            hooks::create(c, actor, &form).await
+            hooks::create(c, actor, HookId::new(), &form).await
         })
         .await?;
     let url = address_of(&state, &secret);

@@ -56,8 +56,9 @@ async fn place(
 pub async fn create_imported(
     c: &mut Conn,
     owner: &Actor<'_>,
+    id: ScheduleId,
     form: &ScheduleForm,
-) -> Result<ScheduleId, ScheduleError> {
+) -> Result<(), ScheduleError> {
     owner.require(Scope::AgentsUse)?;
     owner.require(Scope::ChatWrite)?;
     if owner.role == Role::Guest {
@@ -70,7 +71,6 @@ pub async fn create_imported(
     check_place(c, owner, &target, channel).await?;
     slots.check(moment(clock(c).await?), target.apart_minutes())?;
     check_limits(c, owner).await?;
-    let id = ScheduleId::new();
     let target = StoredTarget::from(target);
     c.q("insert into schedules (id, workspace_id, name, cron, timezone, target_type, target_id, prompt, channel_id, thread_id, missed, \
          status, paused_reason, owner_id, failures, version, created_at, updated_at) \
@@ -93,7 +93,7 @@ pub async fn create_imported(
         .run()
         .await?;
     announce_stored(c, id, EventType::ScheduleCreated).await?;
-    Ok(id)
+    Ok(())
 }
 
 /// Deletes a schedule that an import created and nobody changed since. Returns false if it stays. The workspace must be locked.

@@ -54,6 +54,7 @@ async fn stored(
 pub async fn create_workflow(
     c: &mut Conn,
     actor: &Actor<'_>,
+    id: WorkflowId,
     form: WorkflowForm,
 ) -> Result<Workflow, WorkflowError> {
     actor.require(Scope::AgentsWrite)?;
@@ -64,7 +65,6 @@ pub async fn create_workflow(
     quota::check_bytes(c, actor.workspace, size_of(&content)).await?;
     let channel = content.channel();
     let trigger = content.on_message.clone();
-    let id = WorkflowId::new();
     check_name(c, actor, id, &name).await?;
     c.q("insert into workflows (id, workspace_id, name, content, status, owner_id, dropped, version, created_at, updated_at, \
          trigger_channel_id, on_message) values ($1, $2, $3, $4, $5, $6, 0, 1, $7, $7, $8, $9)")

@@ -36,13 +36,9 @@ async fn what_acts_is_restored_asleep_and_without_trust() {
     let scribe = id(&t.ada.make_agent("scribe").await);
     let hook = json!({"name": "Alerts", "channel_id": t.general, "may_notify": "nobody"});
     let hook = t.ada.post("/v1/hooks", hook).await.is(201);
-    t.ada
-        .post(
-            "/v1/memories",
-            json!({"text": "The fair is in May", "kind": "fact", "scope": "agent", "agent_id": scribe}),
-        )
-        .await
-        .is(201);
+    let fair =
+        json!({"text": "The fair is in May", "kind": "fact", "scope": "agent", "agent_id": scribe});
+    let fair = t.ada.post("/v1/memories", fair).await.is(201);
     t.ada
         .post("/v1/memories", json!({"text": "Likes tea", "kind": "fact"}))
         .await
@@ -53,7 +49,7 @@ async fn what_acts_is_restored_asleep_and_without_trust() {
         {"id": "tell", "kind": "output", "content": "Done", "channel_id": t.general}]);
     let form = json!({"name": "release", "agents": [scribe], "steps": steps,
         "on_message": {"channel_id": t.general, "from": "bots", "hook_ids": [id(&hook)]}});
-    t.ada.post("/v1/workflows", form).await.is(201);
+    let release = t.ada.post("/v1/workflows", form).await.is(201);
     let first = archive(&t.ada, json!({"scope": "mine"})).await;
 
     let app = TestApp::with(&[OFF]).await;
@@ -74,6 +70,7 @@ async fn what_acts_is_restored_asleep_and_without_trust() {
     let hooks = all(&zoe, "/v1/hooks").await;
     assert_eq!(hooks.len(), 1);
     assert_eq!(hooks[0]["may_notify"], "nobody");
+    assert_eq!(id(&hooks[0]), id(&hook));
     let anyone = visitor(&app.base);
     let posted = anyone.post(&path_of(&hook), json!({"text": "Hi"})).await;
     assert_eq!(posted.status, 404);
@@ -83,6 +80,7 @@ async fn what_acts_is_restored_asleep_and_without_trust() {
     let flows = all(&zoe, "/v1/workflows").await;
     let flow = &flows[0];
     assert_eq!((flows.len(), &flow["status"]), (1, &json!("paused")));
+    assert_eq!(id(flow), id(&release));
     assert_eq!(flow["owner_id"], zoe.id.as_str());
     let general = id(&zoe.channel("general").await);
     assert_eq!(flow["on_message"]["channel_id"], general.as_str());
@@ -99,6 +97,7 @@ async fn what_acts_is_restored_asleep_and_without_trust() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0]["text"], "The fair is in May");
     assert_eq!(found[0]["trust"], "agent");
+    assert_eq!(id(&found[0]), id(&fair));
 
     // Again: nothing new.
     let again = imported(&zoe, &first).await;

@@ -141,7 +141,7 @@ async fn create_workflow(
 ) -> Result<Response, ApiError> {
     let made = member
         .write(&state.db, async move |c, actor| {
-            workflows::create_workflow(c, actor, form.clone()).await
+            workflows::create_workflow(c, actor, WorkflowId::new(), form.clone()).await
         })
         .await?;
     Ok(tagged(StatusCode::CREATED, made.version, &made))
