@@ -418,6 +418,12 @@ fn show(preview: &Value) {
         of("files_linked"),
         of("files_missing"),
     ));
+    let mebibytes = |name: &str| number(preview, name) >> 20;
+    say(&format!(
+        "  storage: {} MiB needed, {} MiB free",
+        mebibytes("/bytes_needed") + 1,
+        mebibytes("/bytes_free"),
+    ));
     say(&match of("minutes") {
         0 => "  time: less than a minute".to_owned(),
         n => format!("  time: about {}", counted(n, "minute")),

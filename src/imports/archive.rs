@@ -224,6 +224,13 @@ impl<R: Read + Seek> Archive<R> {
         read(&mut bounded).map_err(fault)
     }
 
+    /// Stated size of an entry.
+    pub(super) fn size_of(&self, index: usize) -> u64 {
+        self.zip
+            .by_index_data(index)
+            .map_or(0, |entry| entry.size())
+    }
+
     /// The bytes of an entry.
     ///
     /// # Errors

@@ -265,8 +265,9 @@ impl<R> ChatMedia<'_, R> {
 }
 
 impl<R: Read + Seek> SourceFiles for ChatMedia<'_, R> {
-    fn has_file(&self, key: &str) -> bool {
-        self.index_of(key).is_some()
+    fn file_bytes(&self, key: &str) -> Option<u64> {
+        let archive = self.archive.as_ref()?;
+        Some(archive.size_of(self.index_of(key)?))
     }
 
     fn file(&mut self, key: &str, bytes_max: u64) -> Option<Result<Vec<u8>, ArchiveFault>> {

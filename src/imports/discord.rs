@@ -292,8 +292,8 @@ struct Media<'a, R> {
 }
 
 impl<R: Read + Seek> SourceFiles for Media<'_, R> {
-    fn has_file(&self, key: &str) -> bool {
-        self.entries.contains_key(key)
+    fn file_bytes(&self, key: &str) -> Option<u64> {
+        Some(self.archive.size_of(*self.entries.get(key)?))
     }
 
     fn file(&mut self, key: &str, bytes_max: u64) -> Option<Result<Vec<u8>, ArchiveFault>> {

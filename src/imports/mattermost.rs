@@ -426,8 +426,8 @@ impl<R> DataFiles<'_, R> {
 }
 
 impl<R: Read + Seek> SourceFiles for DataFiles<'_, R> {
-    fn has_file(&self, key: &str) -> bool {
-        self.find(key).is_some()
+    fn file_bytes(&self, key: &str) -> Option<u64> {
+        Some(self.archive.size_of(self.find(key)?))
     }
 
     fn file(&mut self, key: &str, bytes_max: u64) -> Option<Result<Vec<u8>, ArchiveFault>> {

@@ -545,8 +545,8 @@ struct ExportFiles<'a, R> {
 }
 
 impl<R: Read + Seek> SourceFiles for ExportFiles<'_, R> {
-    fn has_file(&self, key: &str) -> bool {
-        self.uploads.contains_key(key)
+    fn file_bytes(&self, key: &str) -> Option<u64> {
+        Some(self.archive.size_of(*self.uploads.get(key)?))
     }
 
     fn file(&mut self, key: &str, bytes_max: u64) -> Option<Result<Vec<u8>, ArchiveFault>> {

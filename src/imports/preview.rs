@@ -18,6 +18,7 @@ use super::{
     source::SourceArchive,
 };
 use crate::{
+    auth::quota,
     chat::channels::{ChannelKind, parse_name},
     db::{Conn, DbError},
     ids::{ChannelId, UserId, WorkspaceId},
@@ -56,9 +57,21 @@ pub struct ImportNumbers {
     pub files_here: i64,
     pub files_linked: i64,
     pub files_missing: i64,
+    /// Bytes of the files in the archive.
+    pub file_bytes: i64,
     /// Bytes of the texts.
     pub text_bytes: i64,
     pub minutes: i64,
+}
+
+impl ImportNumbers {
+    /// Counted size of the messages, whose texts are stored twice, and of the files in the archive.
+    fn bytes_needed(&self) -> i64 {
+        let rows = self.messages.saturating_mul(quota::message_bytes("", ""));
+        let texts = self.text_bytes.saturating_mul(2);
+        let files = quota::file_bytes(self.files_here, self.file_bytes);
+        rows.saturating_add(texts).saturating_add(files)
+    }
 }
 
 /// A person of the archive.
@@ -108,6 +121,9 @@ pub struct ImportPreview {
     /// Such as `slack:T024BE7LD`. A later archive of the same source adds only what is new.
     pub source: String,
     pub counts: ImportNumbers,
+    /// Bytes of the workspace's storage that the messages and the files of the archive need, and those that are free.
+    pub bytes_needed: i64,
+    pub bytes_free: i64,
     pub people: Vec<ImportPerson>,
     pub channels: Vec<ImportChannel>,
     pub problems: Vec<String>,
@@ -128,8 +144,10 @@ fn count_item(counts: &mut ImportNumbers, item: &SourceItem, files: &dyn SourceF
     for file in &message.files {
         if file.left_out.is_some() {
             counts.files_missing += 1;
-        } else if files.has_file(&file.key) {
+        } else if let Some(bytes) = files.file_bytes(&file.key) {
             counts.files_here += 1;
+            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+            counts.file_bytes = counts.file_bytes.saturating_add(bytes);
         } else {
             counts.files_linked += 1;
         }
@@ -217,6 +235,7 @@ pub(super) fn read<R: Read + Seek>(
         people: people.collect(),
         channels,
         problems,
+        ..ImportPreview::default()
     })
 }
 
@@ -343,6 +362,9 @@ impl ImportPreview {
         workspace: WorkspaceId,
         options: &ImportOptions,
     ) -> Result<(), DbError> {
+        let storage = quota::get_storage(c, workspace).await?;
+        self.bytes_needed = self.counts.bytes_needed();
+        self.bytes_free = (storage.bytes_max - storage.bytes).max(0);
         let known = confirmed_members(c, workspace).await?;
         let keys = Keys {
             workspace,

@@ -254,8 +254,8 @@ pub(super) struct SourceNames(pub(super) HashMap<String, String>);
 
 /// Files of an archive.
 pub(super) trait SourceFiles {
-    /// Checks whether the archive has the bytes of a file.
-    fn has_file(&self, key: &str) -> bool;
+    /// Size of a file; `None` if the archive does not have its bytes.
+    fn file_bytes(&self, key: &str) -> Option<u64>;
 
     /// The bytes of a file; `None` if the archive does not have them.
     fn file(&mut self, key: &str, bytes_max: u64) -> Option<Result<Vec<u8>, ArchiveFault>>;

@@ -154,6 +154,11 @@ impl Tarball {
         self.parts.contains_key(name)
     }
 
+    /// Size of an entry; `None` if there is none.
+    pub(super) fn size_of(&self, name: &str) -> Option<u64> {
+        self.parts.get(name).map(|part| part.size)
+    }
+
     /// Calls `read` with the bytes of an entry, of which there are at most `bytes_max`.
     ///
     /// # Errors

@@ -455,13 +455,14 @@ impl Uploads<'_> {
 }
 
 impl SourceFiles for Uploads<'_> {
-    fn has_file(&self, key: &str) -> bool {
-        self.tarball.has(&self.name(key))
+    fn file_bytes(&self, key: &str) -> Option<u64> {
+        self.tarball.size_of(&self.name(key))
     }
 
     fn file(&mut self, key: &str, bytes_max: u64) -> Option<Result<Vec<u8>, ArchiveFault>> {
         let name = self.name(key);
-        self.has_file(key)
+        self.tarball
+            .has(&name)
             .then(|| self.tarball.bytes(&name, bytes_max))
     }
 }

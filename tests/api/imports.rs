@@ -428,10 +428,13 @@ async fn the_preview_stores_nothing_and_shows_choices() {
         (
             number(n, "/files_here"),
             number(n, "/files_linked"),
-            number(n, "/files_missing")
+            number(n, "/files_missing"),
+            number(n, "/file_bytes")
         ),
-        (1, 1, 1)
+        (1, 1, 1, 9)
     );
+    assert!(number(&preview, "/bytes_needed") > number(n, "/text_bytes") + 9);
+    assert!(number(&preview, "/bytes_free") > number(&preview, "/bytes_needed"));
     let becomes = |key: &str| {
         let all = list(&preview, "/channels");
         all.iter().find(|c| c["key"] == key).unwrap()["becomes"].clone()

@@ -1,6 +1,15 @@
 import { expect, test } from 'vitest';
 import type { ArchiveImport, ImportChannel } from '../api/imports';
-import { becomesText, contentText, doneText, privateText, progressText, startText } from './texts';
+import { sizeText } from '../files/size-text';
+import {
+  becomesText,
+  contentText,
+  doneText,
+  privateText,
+  progressText,
+  startText,
+  storageText,
+} from './texts';
 
 const progress = (of: Partial<ArchiveImport>) =>
   progressText({
@@ -40,6 +49,14 @@ test('contents and results are counted', () => {
   const messages = { read: 20, imported: 10, existing: 7, merged: 1, left_out: 2 };
   expect(doneText({ kinds: { messages } })).toBe('Done. 10 imported, 2 left out. 7 were here already.');
   expect(doneText({})).toBe('Done. 0 imported, 0 left out.');
+});
+test('the storage that an import needs is named, with what is free', () => {
+  expect(storageText({ bytes_needed: 2_000_000, bytes_free: 5_000_000_000 })).toBe(
+    `They need ${sizeText(2_000_000)} of storage; ${sizeText(5_000_000_000)} is free.`,
+  );
+  expect(storageText({ bytes_needed: 2_000_000, bytes_free: 1_000_000 })).toBe(
+    `They need ${sizeText(2_000_000)}, but only ${sizeText(1_000_000)} of storage is free.`,
+  );
 });
 test('the button names what will be imported', () => {
   const channels = [{ key: 'a' }, { key: 'b' }] as ImportChannel[];

@@ -5,6 +5,7 @@ import type {
   ImportPreview,
   ImportReport,
 } from '../api/imports';
+import { sizeText } from '../files/size-text';
 import { count } from '../lib/numbers';
 import { listed } from '../lib/text';
 
@@ -25,6 +26,12 @@ export function contentText(n: ImportNumbers): string {
     ...(files ? [counted(files, 'file')] : []),
   ];
   return `Found ${listed(parts)}.`;
+}
+/** Storage that an import needs. It pauses if the workspace has less. */
+export function storageText({ bytes_needed = 0, bytes_free = 0 }: ImportPreview): string {
+  const [needed, free] = [sizeText(bytes_needed), sizeText(bytes_free)];
+  if (bytes_needed > bytes_free) return `They need ${needed}, but only ${free} of storage is free.`;
+  return `They need ${needed} of storage; ${free} is free.`;
 }
 /** Files that the archive lacks; empty if there are none. */
 export function missingText(n: ImportNumbers): string {
