@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use openvibe::{
-    db::{Conn, DatabaseUrl, Db, DbError, Json},
+    db::{Conn, DatabaseUrl, Db, DbError, Json, dialect::search::put_document},
     ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
     time::Timestamp,
 };
@@ -142,6 +142,29 @@ impl Engine {
         Ok(())
     }
 
+    /// Like `fill_with`, with search documents, and with `per_transaction` messages in each transaction.
+    pub(crate) async fn fill_searchable(
+        &self,
+        texts: &[String],
+        per_transaction: usize,
+    ) -> anyhow::Result<()> {
+        for texts in texts.chunks(per_transaction) {
+            let (pattern, texts) = (Arc::clone(&self.pattern), texts.to_vec());
+            self.db
+                .write(pattern.workspace_id.0, async move |c: &mut Conn| {
+                    for texts in texts.chunks(ROWS_A_STATEMENT) {
+                        let first = fill_some(c, &pattern, texts).await?;
+                        for (seq, text) in (first..).zip(texts) {
+                            put_document(c, pattern.workspace_id.0, seq, text).await?;
+                        }
+                    }
+                    Ok::<_, DbError>(())
+                })
+                .await?;
+        }
+        Ok(())
+    }
+
     /// Newest `seq` of the event log.
     pub(crate) async fn seq(&self) -> anyhow::Result<i64> {
         let mut c = self.db.read().await?;
@@ -222,7 +245,8 @@ async fn post_one(c: &mut Conn, p: &Pattern) -> Result<(), DbError> {
     Ok(())
 }
 
-async fn fill_some(c: &mut Conn, p: &Pattern, texts: &[String]) -> Result<(), DbError> {
+/// Returns the `seq` of the first message.
+async fn fill_some(c: &mut Conn, p: &Pattern, texts: &[String]) -> Result<i64, DbError> {
     let rows = texts.len();
     let last = reserve(c, p, rows).await?;
     let first = last - i64::try_from(rows).unwrap_or_default() + 1;
@@ -239,7 +263,8 @@ async fn fill_some(c: &mut Conn, p: &Pattern, texts: &[String]) -> Result<(), Db
         q = q.bind(MessageId::new()).bind(seq).bind(text.clone());
     }
     q.run().await?;
-    count(c, p, rows, last).await
+    count(c, p, rows, last).await?;
+    Ok(first)
 }
 
 /// Returns the SQL text that inserts a number of rows. Cached, because statements must be static.

@@ -22,6 +22,7 @@ mod engine;
 mod extract;
 mod fanout;
 mod hub;
+mod imports;
 mod inbox;
 mod knowledge;
 mod model;
@@ -71,6 +72,7 @@ const BENCHES: &[&str] = &[
     "sign_in",
     "coder",
     "knowledge",
+    "imports",
 ];
 
 fn main() -> ExitCode {
@@ -144,6 +146,7 @@ fn run(filter: &str, part: &str) -> anyhow::Result<()> {
                 "sign_in" => sign_in::run().await?,
                 "coder" => coder::run().await?,
                 "knowledge" => knowledge::run(part).await?,
+                "imports" => imports::run().await?,
                 _ => resume::run().await?,
             }
         }
