@@ -62,6 +62,13 @@ fn microseconds(id: &str) -> Option<i64> {
     Some((ms + EPOCH_MS) * 1000)
 }
 
+/// Time of a message: the stated one, else that of its ID.
+fn time_of(message: &Value) -> Option<i64> {
+    let stated = chrono::DateTime::parse_from_rfc3339(string(message, "timestamp")).ok();
+    let stated = stated.map(|at| at.timestamp_micros());
+    stated.or_else(|| microseconds(string(message, "id")))
+}
+
 /// Entries that can be files of channels: JSON outside of folders with media.
 fn candidates<R>(archive: &Archive<R>) -> Vec<usize> {
     let names = archive.names.iter().enumerate();
@@ -330,7 +337,7 @@ impl Context<'_> {
         let id = string(message, "id");
         PlacedItem {
             folder: self.file.channel.clone(),
-            at_us: microseconds(id).unwrap_or(0),
+            at_us: time_of(message).unwrap_or(0),
             place: format!("{} {id}", self.file.name),
             item: self.item(message),
         }
@@ -341,7 +348,7 @@ impl Context<'_> {
             return SourceItem::LeftOut(reason);
         }
         let key = string(value, "id");
-        let Some(at_us) = microseconds(key) else {
+        let Some(at_us) = time_of(value).filter(|_| !key.is_empty()) else {
             return SourceItem::LeftOut("no time");
         };
         let attachments = array(value, "attachments").iter();

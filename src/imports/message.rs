@@ -527,7 +527,8 @@ impl Storing<'_> {
         let (start, key) = if is_of_day {
             (at.day_start(), "day")
         } else {
-            (at, source.key.as_str())
+            let root_at = root.and_then(|root| timestamp(root.at_us));
+            (root_at.unwrap_or(at), source.key.as_str())
         };
         let in_archive = root.and_then(|root| root.id);
         let thread = self.thread_id(c, channel, in_archive, key, start).await?;

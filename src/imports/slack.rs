@@ -175,7 +175,16 @@ impl<R: Read + Seek> SlackArchive<R> {
     pub(super) fn index(&mut self) -> SourceIndex {
         let mut problems = Vec::new();
         let (people, team) = self.people(&mut problems);
-        let channels = self.channels(&mut problems);
+        let mut channels = self.channels(&mut problems);
+        let days = self.days();
+        let folders: HashSet<&str> = days.iter().map(|day| day.folder.as_str()).collect();
+        for channel in &mut channels {
+            // Direct conversations have folders with their IDs, those of several people also with a name.
+            if !folders.contains(channel.folder.as_str()) && folders.contains(channel.key.as_str())
+            {
+                channel.folder.clone_from(&channel.key);
+            }
+        }
         SourceIndex {
             source: format!("slack:{}", if team.is_empty() { "unknown" } else { &team }),
             people,

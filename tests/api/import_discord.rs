@@ -19,8 +19,15 @@ fn snowflake(ms: u64, n: u64) -> String {
     (((ms - 1_420_070_400_000) << 22) | n).to_string()
 }
 
+/// Time of an ID.
+fn time_of(snowflake: &str) -> String {
+    let ms = (snowflake.parse::<u64>().unwrap() >> 22) + 1_420_070_400_000;
+    let at = chrono::DateTime::from_timestamp_millis(i64::try_from(ms).unwrap());
+    at.unwrap().to_rfc3339()
+}
+
 fn message(key: &str, author: &str, content: &str, more: Value) -> Value {
-    let mut message = json!({"id": key, "type": "Default", "timestamp": "2021-05-03T10:00:00+00:00", "content": content,
+    let mut message = json!({"id": key, "type": "Default", "timestamp": time_of(key), "content": content,
         "author": {"id": author, "name": format!("user{author}"), "nickname": format!("User {author}"), "isBot": false}});
     if let (Some(message), Value::Object(more)) = (message.as_object_mut(), more) {
         message.extend(more);
@@ -128,6 +135,32 @@ async fn an_export_of_discord_becomes_a_private_channel_with_threads_by_day() {
     sums(&again);
     assert_eq!(number(&again, "/kinds/messages/imported"), 0);
     assert_eq!(number(&again, "/kinds/messages/existing"), 6);
+}
+
+#[tokio::test]
+async fn a_stated_time_counts_more_than_that_of_an_id() {
+    let t = unlimited_team().await;
+    let guild = json!({"id": "42", "name": "Guild"});
+    let at = |day: u32| json!({"timestamp": format!("2021-05-0{day}T10:00:00.000+00:00")});
+    let plans = json!({"guild": guild, "channel": {"id": "1", "type": "GuildTextChat", "name": "plans"}, "messages": [
+        message("101", "7", "First", at(3)), message("102", "7", "A thread begins", at(4))]});
+    let thread = json!({"guild": guild,
+        "channel": {"id": "102", "type": "GuildPublicThread", "categoryId": "1", "category": "plans", "name": "Fair"},
+        "messages": [message("103", "8", "In the thread", at(5))]});
+    let archive = zipped(&[
+        ("plans.json", plans.to_string().into_bytes()),
+        ("thread.json", thread.to_string().into_bytes()),
+    ]);
+    let report = imported(&t.ada, &archive).await;
+    assert_eq!(number(&report, "/kinds/messages/imported"), 3, "{report}");
+    let channel = imported_channel(&t).await.unwrap();
+    let all = messages(&t.ada, &channel).await;
+    assert_eq!(all.len(), 3, "{all:?}");
+    let first = with_content(&all, "First");
+    assert_eq!(first["created_at"], "2021-05-03T10:00:00.000Z");
+    let reply = with_content(&all, "In the thread");
+    let root = with_content(&all, "A thread begins");
+    assert_eq!(reply["thread_id"], root["thread_id"]);
 }
 
 #[tokio::test]

@@ -252,6 +252,23 @@ pub async fn said(by: &Person, channel: &str) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
+async fn a_folder_with_the_id_of_a_direct_channel_of_several_people_is_found() {
+    let t = unlimited_team().await;
+    let said = json!([{"type": "message", "user": "U1", "ts": "1620000300.000100", "text": "To all three"}]);
+    let several = json!([channel("C9", "mpdm-una--bo--vibe-1", &["U1", "U2", "U3"])]);
+    let archive = export(&[("mpims.json", several), ("C9/2021-05-03.json", said)]);
+    let report = imported(&t.ada, &archive).await;
+    sums(&report);
+    let left_out = list(&report, "/left_out");
+    assert!(
+        left_out
+            .iter()
+            .all(|l| l["reason"] != "the channel is left out"),
+        "{report}"
+    );
+}
+
+#[tokio::test]
 async fn an_export_of_slack_becomes_people_channels_and_threads() {
     let t = unlimited_team().await;
     confirm(&t, &t.bo, "bo@example.com").await;
