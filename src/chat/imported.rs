@@ -12,6 +12,7 @@ use super::{
             find_message, set_attachments,
         },
         thread,
+        variant::VariantBase,
     },
     search::index::{self, SearchDocument, ThreadRoot},
 };
@@ -60,6 +61,8 @@ pub struct ImportedMessage {
     pub thread: ThreadId,
     /// Title of the thread that the message starts.
     pub title: Option<String>,
+    /// Base of the variant of a chat that the message starts.
+    pub base: Option<VariantBase>,
     pub place: ImportedPlace,
     pub author_type: AuthorKind,
     pub author: Uuid,
@@ -235,7 +238,8 @@ async fn insert_thread(
     new: &ImportedMessage,
 ) -> Result<(), DbError> {
     c.q("insert into threads (id, workspace_id, channel_id, root_message_id, title, status, reply_count, participants, last_seq, \
-         last_activity_at, memory, created_by, created_at) values ($1, $2, $3, $4, $9, 'open', -1, $5, $6, $7, $10, $8, $7) \
+         last_activity_at, memory, created_by, created_at, first_thread_id, variant_message_id, variant_seq) \
+         values ($1, $2, $3, $4, $9, 'open', -1, $5, $6, $7, $10, $8, $7, $11, $12, $13) \
          on conflict (id) do nothing")
         .bind(new.thread)
         .bind(workspace)
@@ -251,6 +255,9 @@ async fn insert_thread(
             Some(_) => thread::ThreadMemory::On,
             None => thread::ThreadMemory::Off,
         })
+        .bind(new.base.map(|base| base.thread))
+        .bind(new.base.map(|base| base.message))
+        .bind(new.base.map(|base| base.seq))
         .run()
         .await?;
     Ok(())
@@ -400,8 +407,8 @@ macro_rules! is_used_fork {
     };
 }
 
-/// Checks whether an imported message leaves a tombstone: somebody has written in its conversation, or a message, deep dive, or schedule needs
-/// it.
+/// Checks whether an imported message leaves a tombstone: somebody has written in its conversation, or a message, deep dive, schedule, or
+/// variant needs it.
 async fn is_kept(c: &mut Conn, message: &Message) -> Result<bool, DbError> {
     if let Some(fork) = message.fork_id {
         return c
@@ -422,10 +429,12 @@ async fn is_kept(c: &mut Conn, message: &Message) -> Result<bool, DbError> {
          or exists (select 1 from schedules s where s.thread_id = $1 \
            and (s.version > 1 or not exists (select 1 from imported i where i.id = s.id))) \
          or exists (select 1 from messages m join threads t on t.id = m.thread_id \
-           where t.root_message_id = $2 and m.conversation_id = $1 and m.id <> $2 and m.deleted_at is null)"
+           where t.root_message_id = $2 and m.conversation_id = $1 and m.id <> $2 and m.deleted_at is null) \
+         or exists (select 1 from threads v where v.first_thread_id = $1 and v.variant_seq >= $3)"
     ))
     .bind(message.thread_id)
     .bind(message.id)
+    .bind(message.seq)
     .value()
     .await
 }

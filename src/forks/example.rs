@@ -105,6 +105,7 @@ impl Writer<'_> {
                 channel: self.channel,
                 thread: self.thread,
                 title: None,
+                base: None,
                 place: match fork {
                     Some(fork) => ImportedPlace::Fork(fork),
                     None if ids.is_empty() => ImportedPlace::Root,

@@ -1,10 +1,11 @@
 //! Reads a person's chats with models: exports of `ChatGPT`, `Open WebUI`, and `LibreChat`, as a zip file or as JSON.
 //!
-//! They become chats with an agent. Where a question or an answer has several versions, the chosen one is imported.
+//! They become chats with an agent. Where a question or an answer has several versions, the chosen one is the chat, and others are its
+//! variants.
 
 use std::{
     cell::Cell,
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     io::{BufRead, BufReader, Read, Seek},
     ops::ControlFlow,
     rc::Rc,
@@ -19,7 +20,8 @@ use super::{
     json::{array, first, flag, string},
     record::{
         EachUnit, PlacedItem, SourceAuthor, SourceChannel, SourceFile, SourceFiles, SourceIndex,
-        SourceItem, SourceMessage, SourceThread, SourceUnit, UNIT_MESSAGES, distinct_files, finish,
+        SourceItem, SourceMessage, SourceQuestion, SourceThread, SourceUnit, UNIT_MESSAGES,
+        distinct_files, finish,
     },
     utf8::ValidUtf8,
 };
@@ -28,6 +30,9 @@ use crate::hooks;
 /// Bytes at the beginning of a file that are looked at.
 const HEAD_BYTES: u64 = 64 * 1024;
 const FOLDER: &str = "chats";
+/// Maximum number of other versions of a question, and of a chat, as of variants that are made here.
+const VERSIONS_MAX: usize = 10;
+const VERSIONS_OF_CHAT_MAX: usize = 200;
 const ZIP: &[u8] = b"PK";
 /// Larger times are in milliseconds.
 const SECONDS_MAX: i64 = 100_000_000_000;
@@ -335,6 +340,15 @@ struct Chat {
     current: Option<String>,
 }
 
+/// A version of a chat other than the chosen one.
+#[derive(Debug)]
+struct Version {
+    /// Question of the chosen version that it asks again, or replaces.
+    question: usize,
+    /// Its own questions and answers.
+    nodes: Vec<usize>,
+}
+
 fn source_file(key: &str, name: &str, left_out: Option<&'static str>) -> SourceFile {
     SourceFile {
         key: key.to_owned(),
@@ -431,9 +445,64 @@ impl Chat {
         path
     }
 
-    /// The messages, in order, and then what is left out.
+    /// Versions that leave the chosen one, newest first. What leaves one of these is not among them.
+    fn versions(&self, path: &[usize]) -> Vec<Version> {
+        let keys = self.nodes.iter().map(|(key, _)| key.as_str());
+        let positions: HashMap<&str, usize> = keys.zip(0..).collect();
+        let parent_of = |n: usize| {
+            let parent = self.nodes[n].1.parent.as_deref();
+            parent.and_then(|key| positions.get(key).copied())
+        };
+        let is_question = |n: &&usize| {
+            let node = &self.nodes[**n].1;
+            node.is_user && matches!(node.kind, NodeKind::Message)
+        };
+        // Number of nodes of the path up to each of them.
+        let lengths: HashMap<usize, usize> = path.iter().copied().zip(1..).collect();
+        let others = (0..self.nodes.len()).filter(|n| !lengths.contains_key(n));
+        let mut leaves: Vec<usize> = others.collect();
+        let parents: HashSet<usize> = leaves.iter().filter_map(|n| parent_of(*n)).collect();
+        leaves.retain(|n| !parents.contains(n));
+        leaves.sort_by_key(|n| std::cmp::Reverse((self.nodes[*n].1.at_us, *n)));
+        let (mut used, mut versions) = (HashSet::new(), Vec::new());
+        let mut counts: HashMap<usize, usize> = HashMap::new();
+        for leaf in leaves {
+            let (mut nodes, mut next) = (Vec::new(), Some(leaf));
+            while let Some(n) = next.filter(|n| !lengths.contains_key(n) && used.insert(*n)) {
+                nodes.push(n);
+                next = parent_of(n);
+            }
+            let start = match next.map(|n| lengths.get(&n)) {
+                None => 0,
+                Some(Some(length)) => *length,
+                Some(None) => continue,
+            };
+            nodes.reverse();
+            nodes.retain(|n| matches!(self.nodes[*n].1.kind, NodeKind::Message));
+            let Some(first) = nodes.first() else {
+                continue;
+            };
+            let question = if self.nodes[*first].1.is_user {
+                path[start..].iter().find(is_question)
+            } else {
+                path[..start].iter().rev().find(is_question)
+            };
+            let Some(question) = question.copied() else {
+                continue;
+            };
+            let count = counts.entry(question).or_default();
+            *count += 1;
+            if *count <= VERSIONS_MAX && versions.len() < VERSIONS_OF_CHAT_MAX {
+                versions.push(Version { question, nodes });
+            }
+        }
+        versions
+    }
+
+    /// The messages of the chosen version, then those of others, and then what is left out.
     fn items(self, product: ChatProduct) -> Vec<PlacedItem> {
         let path = self.path();
+        let versions = self.versions(&path);
         let mut root: Option<SourceThread> = None;
         let mut at_us = self.at_us.unwrap_or(0);
         let mut items = Vec::new();
@@ -449,11 +518,9 @@ impl Chat {
             place: format!("{chat} {key}"),
             item,
         };
-        let mut nodes: Vec<Option<(String, Node)>> = nodes.into_iter().map(Some).collect();
-        for n in path {
-            let Some((key, node)) = nodes[n].take() else {
-                continue;
-            };
+        let mut questions: HashMap<usize, SourceQuestion> = HashMap::new();
+        for n in &path {
+            let (key, node) = &nodes[*n];
             let is_early = root.is_none() && !node.is_user;
             let reason = match node.kind {
                 NodeKind::Start => continue,
@@ -464,32 +531,60 @@ impl Chat {
             // An answer without a time, or an earlier one, follows its question.
             at_us = node.at_us.unwrap_or(at_us).max(at_us);
             if let Some(reason) = reason {
-                items.push(place(&key, at_us, SourceItem::LeftOut(reason)));
+                items.push(place(key, at_us, SourceItem::LeftOut(reason)));
                 continue;
             }
             let unique = format!("{chat}/{key}");
             let thread = root.get_or_insert_with(|| SourceThread {
                 key: unique.clone(),
                 id: None,
+                variant_of: None,
                 at_us,
                 title: title.clone(),
             });
-            let message = SourceMessage {
-                key: unique,
+            let question = SourceQuestion {
+                key: unique.clone(),
                 at_us,
-                edited_us: None,
-                thread: Some(thread.clone()),
-                author: Some(author(&node, product)),
-                text: node.text,
-                reactions: Vec::new(),
-                files: distinct_files(node.files.into_iter()),
-                is_pinned: false,
-                fork: None,
-                is_cited: false,
             };
-            items.push(place(&key, at_us, SourceItem::Message(Box::new(message))));
+            questions.insert(*n, question);
+            items.push(place(
+                key,
+                at_us,
+                message(unique, at_us, thread, node, product),
+            ));
         }
-        for (key, node) in nodes.iter().flatten() {
+        let mut placed: HashSet<usize> = path.into_iter().collect();
+        for version in versions {
+            let Some(question) = questions.get(&version.question) else {
+                continue;
+            };
+            let (mut root, mut at_us) = (None, question.at_us);
+            let first = version.nodes.first().map(|n| &nodes[*n]);
+            // An answer follows its question, which the version asks again.
+            let again = first.filter(|(_, node)| !node.is_user);
+            let again = again.map(|(key, _)| (version.question, format!("@{key}")));
+            let own = version.nodes.iter().map(|n| (*n, String::new()));
+            for (n, mark) in again.into_iter().chain(own) {
+                let (key, node) = &nodes[n];
+                at_us = node.at_us.unwrap_or(at_us).max(at_us);
+                let unique = format!("{chat}/{key}{mark}");
+                let thread = root.get_or_insert_with(|| SourceThread {
+                    key: unique.clone(),
+                    id: None,
+                    variant_of: Some(question.clone()),
+                    at_us,
+                    title: None,
+                });
+                items.push(place(
+                    key,
+                    at_us,
+                    message(unique, at_us, thread, node, product),
+                ));
+                placed.insert(n);
+            }
+        }
+        let others = nodes.iter().enumerate();
+        for (_, (key, node)) in others.filter(|(n, _)| !placed.contains(n)) {
             let reason = match node.kind {
                 NodeKind::Start => continue,
                 NodeKind::LeftOut(reason) => reason,
@@ -499,6 +594,28 @@ impl Chat {
         }
         items
     }
+}
+
+fn message(
+    key: String,
+    at_us: i64,
+    thread: &SourceThread,
+    node: &Node,
+    product: ChatProduct,
+) -> SourceItem {
+    SourceItem::Message(Box::new(SourceMessage {
+        key,
+        at_us,
+        edited_us: None,
+        thread: Some(thread.clone()),
+        author: Some(author(node, product)),
+        text: node.text.clone(),
+        reactions: Vec::new(),
+        files: distinct_files(node.files.iter().cloned()),
+        is_pinned: false,
+        fork: None,
+        is_cited: false,
+    }))
 }
 
 fn author(node: &Node, product: ChatProduct) -> SourceAuthor {
@@ -699,12 +816,15 @@ mod tests {
         assert_eq!(
             messages(ChatProduct::ChatGpt, &chat),
             (
-                vec!["me: Hello".to_owned(), "gpt-4o · ChatGPT: Hi".to_owned()],
-                vec![
-                    "instructions",
-                    "call of a tool",
-                    "another version of a message"
+                [
+                    "me: Hello",
+                    "gpt-4o · ChatGPT: Hi",
+                    "me: Hello",
+                    "gpt-4o · ChatGPT: An old answer"
                 ]
+                .map(str::to_owned)
+                .to_vec(),
+                vec!["instructions", "call of a tool"]
             )
         );
     }

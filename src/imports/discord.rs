@@ -389,6 +389,7 @@ impl Context<'_> {
         Some(SourceThread {
             key: thread.clone(),
             id: None,
+            variant_of: None,
             at_us: microseconds(thread)?,
             title: self.threads.get(thread).cloned(),
         })

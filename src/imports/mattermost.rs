@@ -383,6 +383,7 @@ fn unit(n: i64, line: Line<'_>, names: &SourceNames, keys: &mut PostKeys) -> Opt
     let thread = (!replies.is_empty()).then_some(SourceThread {
         key: key.clone(),
         id: None,
+        variant_of: None,
         at_us,
         title: None,
     });

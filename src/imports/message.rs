@@ -9,7 +9,9 @@ use super::{
     key::{Identity, Keys, RecordKind},
     options::{ImportFormat, ImportGroup},
     people::{Known, store_author},
-    record::{SourceAuthor, SourceFile, SourceMessage, SourceReaction, is_linkable},
+    record::{
+        SourceAuthor, SourceFile, SourceMessage, SourceQuestion, SourceReaction, is_linkable,
+    },
     report::{ImportReport, RecordOutcome},
 };
 use crate::{
@@ -27,6 +29,7 @@ use crate::{
         plain::to_plain,
         post::parse_title,
         search::index::SearchDocument,
+        variants::VariantBase,
     },
     db::{Conn, DbError},
     files::{
@@ -429,6 +432,19 @@ impl Storing<'_> {
             leave_out_files(source, gone, place, report);
             return Ok(RecordOutcome::LeftOut(gone));
         };
+        let root = source.thread.as_ref();
+        let question = root.and_then(|root| root.variant_of.as_ref());
+        let base = match question.filter(|_| position == ImportedPlace::Root) {
+            Some(question) => {
+                let base = self.base_of(c, channel, question).await?;
+                if base.is_none() {
+                    leave_out_files(source, THREAD_GONE, place, report);
+                    return Ok(RecordOutcome::LeftOut(THREAD_GONE));
+                }
+                base
+            }
+            None => None,
+        };
         let owner = FileOwner {
             message: id,
             author: match author {
@@ -450,6 +466,7 @@ impl Storing<'_> {
             channel: channel.id,
             thread,
             title: title_of(source),
+            base,
             place: position,
             author_type,
             author: author_id,
@@ -514,6 +531,9 @@ impl Storing<'_> {
                 .thread_id(c, channel, root.id, &root.key, root_at)
                 .await?;
             if !has_thread(c, thread).await? {
+                if root.variant_of.is_some() {
+                    return Ok(None);
+                }
                 self.store_missing_root(c, channel, thread, root_at, &root.key)
                     .await?;
                 if !has_thread(c, thread).await? {
@@ -540,6 +560,31 @@ impl Storing<'_> {
         Ok(Some((thread, position)))
     }
 
+    /// Base of the version of a chat that asks a question again; `None` if the question is not in the first version here.
+    async fn base_of(
+        &self,
+        c: &mut Conn,
+        channel: &ChannelPlace,
+        question: &SourceQuestion,
+    ) -> Result<Option<VariantBase>, DbError> {
+        let Some(at) = timestamp(question.at_us) else {
+            return Ok(None);
+        };
+        let message = message_id(c, self.keys, channel, &question.key, at).await?;
+        let row: Option<(ThreadId, i64)> = c
+            .q("select m.thread_id, m.seq from messages m join threads t on t.id = m.thread_id \
+                where m.id = $1 and m.channel_id = $2 and m.deleted_at is null and t.first_thread_id is null")
+            .bind(message)
+            .bind(channel.id)
+            .opt()
+            .await?;
+        Ok(row.map(|(thread, seq)| VariantBase {
+            thread,
+            message,
+            seq,
+        }))
+    }
+
     /// Inserts the first message of a thread that the export does not have.
     async fn store_missing_root(
         &mut self,
@@ -560,6 +605,7 @@ impl Storing<'_> {
             channel: channel.id,
             thread,
             title: None,
+            base: None,
             place: ImportedPlace::Root,
             author_type: ImportedAuthorKind::Human,
             author: author.0,

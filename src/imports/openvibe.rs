@@ -641,6 +641,7 @@ fn item(value: &Value, fork: Option<&str>, cited: &HashSet<String>) -> SourceIte
     let thread = microseconds(string(root, "created_at")).map(|at_us| SourceThread {
         key: string(root, "id").to_owned(),
         id: ThreadId::parse(string(value, "thread_id")).ok(),
+        variant_of: None,
         at_us,
         title: first([string(root, "title")]).map(str::to_owned),
     });

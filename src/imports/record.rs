@@ -149,12 +149,21 @@ pub(super) fn is_linkable(url: &str) -> bool {
     url.starts_with("https://") && !url.contains(['<', '>', ' ', '\\'])
 }
 
+/// A question in a chat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SourceQuestion {
+    pub(super) key: String,
+    pub(super) at_us: i64,
+}
+
 /// First message of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SourceThread {
     pub(super) key: String,
     /// ID of the thread in an archive of this program.
     pub(super) id: Option<ThreadId>,
+    /// The question of a chat that this version of the chat asks again.
+    pub(super) variant_of: Option<SourceQuestion>,
     pub(super) at_us: i64,
     /// Title that someone has given to the thread.
     pub(super) title: Option<String>,

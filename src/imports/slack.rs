@@ -334,6 +334,7 @@ fn item(value: &Value, names: &SourceNames) -> SourceItem {
             Some(SourceThread {
                 key: ts.to_owned(),
                 id: None,
+                variant_of: None,
                 at_us: microseconds(ts)?,
                 title: None,
             })

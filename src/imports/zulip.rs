@@ -492,6 +492,7 @@ impl Context<'_> {
             let thread = topics.entry(topic).or_insert_with(|| SourceThread {
                 key: message.key.clone(),
                 id: None,
+                variant_of: None,
                 at_us: message.at_us,
                 title: first([subject]).map(str::to_owned),
             });

@@ -73,13 +73,14 @@ async fn a_member_imports_chats_that_nobody_else_sees() {
     sums(&report);
     assert_eq!(
         report["kinds"]["messages"],
-        json!({"read": 5, "imported": 4, "existing": 0, "merged": 0, "left_out": 1})
+        json!({"read": 6, "imported": 6, "existing": 0, "merged": 0, "left_out": 0})
     );
-    assert_eq!(report["kinds"]["files"]["imported"], 1);
+    assert_eq!(report["kinds"]["files"]["imported"], 2);
     let found = threads(&t.bo, &channel).await;
     let mut titles: Vec<&Value> = found.iter().map(|thread| &thread["title"]).collect();
     titles.sort_by_key(|title| title.is_null());
-    assert_eq!(titles, [&json!("Trip to the lake"), &Value::Null]);
+    let trip = json!("Trip to the lake");
+    assert_eq!(titles, [&trip, &Value::Null, &Value::Null]);
     let said = messages(&t.bo, &channel).await;
     let answer = with_content(&said, "At the lake");
     assert_eq!(answer["author"]["type"], "agent");
@@ -90,8 +91,8 @@ async fn a_member_imports_chats_that_nobody_else_sees() {
     assert!(number(&question, "/seq") < number(&answer, "/seq"));
     // The same archive again changes nothing.
     let (_, again) = imported(&t.bo, &channel, &export()).await;
-    assert_eq!(again["kinds"]["messages"]["existing"], 4);
-    assert_eq!(threads(&t.bo, &channel).await.len(), 2);
+    assert_eq!(again["kinds"]["messages"]["existing"], 6);
+    assert_eq!(threads(&t.bo, &channel).await.len(), 3);
     // Nobody else sees the imports, and members see no others.
     assert_eq!(own(&t.bo).await.len(), 2);
     assert_eq!(own(&t.ada).await, Vec::<String>::new());
@@ -112,6 +113,12 @@ async fn a_member_imports_chats_that_nobody_else_sees() {
         .find(|thread| thread["title"].is_string())
         .map(id)
         .unwrap();
+    // The other answer is a variant of the chat, which asks the question again.
+    let variant = found.iter().find(|thread| thread["variant_of"].is_object());
+    let variant = variant.unwrap();
+    assert_eq!(variant["variant_of"]["thread_id"], trip.as_str());
+    let said = t.bo.contents(&id(variant)).await;
+    assert_eq!(said, ["Where is this?", "On the moon"]);
     let task = t.bo.ask(&trip, "And how deep is it?").await;
     t.bo.completed(&task).await;
 }
