@@ -1,7 +1,7 @@
 //! Spelling of emoji, and the names that people and models write between colons (`:wave:`), from the table that the web
 //! client also reads.
 
-use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
+use std::{borrow::Cow, collections::HashMap, ops::RangeInclusive, sync::LazyLock};
 
 use unicode_properties::{EmojiStatus, UnicodeEmoji, emoji};
 
@@ -24,9 +24,18 @@ static BY_EMOJI: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
     lines.map(|(emoji, words)| (emoji, first(words))).collect()
 });
 
-/// First name of an emoji.
-pub fn emoji_name(emoji: &str) -> Option<&'static str> {
-    BY_EMOJI.get(emoji).copied()
+/// Name of the emoji of a reaction as in Slack, such as `clap::skin-tone-2`: the first one of a standard emoji, or that of a custom one.
+pub fn reaction_name(emoji: &str) -> String {
+    const TONES: RangeInclusive<u32> = 0x1f3fb..=0x1f3ff;
+    let tone = emoji.chars().next_back().map(u32::from);
+    if let Some(tone) = tone.filter(|tone| TONES.contains(tone)) {
+        let base = emoji.trim_end_matches(|c| TONES.contains(&u32::from(c)));
+        if let Some(name) = BY_EMOJI.get(base) {
+            return format!("{name}::skin-tone-{}", tone - 0x1f3f9);
+        }
+    }
+    let name = BY_EMOJI.get(emoji).copied().unwrap_or(emoji);
+    name.trim_matches(':').to_owned()
 }
 
 /// The emoji with this name, in the skin tone from `2` to `6`.
@@ -139,6 +148,13 @@ pub(super) fn one_spelling(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reactions_have_names() {
+        assert_eq!(reaction_name("👏🏻"), "clap::skin-tone-2");
+        assert_eq!(reaction_name("👏"), "clap");
+        assert_eq!(reaction_name(":party_parrot:"), "party_parrot");
+    }
 
     #[test]
     fn emoji_names_are_replaced_outside_of_words() {

@@ -25,9 +25,8 @@ use crate::{
     tasks::steers,
 };
 
-pub use super::emoji::imported_emoji;
 pub use super::{
-    emoji::emoji_name,
+    emoji::{imported_emoji, reaction_name},
     rows::message::{
         AuthorKind, ButtonStyle, Mention, MentionKind, Message, MessageAuthor, MessageButton,
         MessageCode, MessageKind, MessageMetadata, MessageReview, MessageSource, MessageState,

@@ -27,6 +27,8 @@ pub enum ImportError {
         "the archive is larger than the limit of {0} bytes, which OPENVIBE_IMPORT_BYTES_MAX sets"
     )]
     TooLarge(u64),
+    #[error("a piece of an archive has at most {0} bytes: send a smaller one")]
+    PieceTooLarge(u64),
     #[error("{0}")]
     UnknownArchive(String),
     #[error("{0}")]
@@ -60,7 +62,9 @@ impl From<ImportError> for ApiError {
             E::Running => make(StatusCode::CONFLICT, ErrorCode::ImportRunning),
             E::State(_) | E::TooMany(_) => make(StatusCode::CONFLICT, ErrorCode::ImportState),
             E::WrongOffset(_) => make(StatusCode::CONFLICT, ErrorCode::WrongOffset),
-            E::TooLarge(_) => make(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::FileTooLarge),
+            E::TooLarge(_) | E::PieceTooLarge(_) => {
+                make(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::FileTooLarge)
+            }
             E::UnknownArchive(_) | E::Archive(_) => {
                 make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::UnknownArchive)
             }

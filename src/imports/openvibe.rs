@@ -27,7 +27,7 @@ use super::{
     },
     work::{ROOT_OF_SCHEDULE, SourceWork, WORK_BYTES_MAX, WORK_MAX},
 };
-use crate::{chat::messages::emoji_name, ids::ThreadId};
+use crate::{chat::messages::reaction_name, ids::ThreadId};
 
 /// Maximum size of an entry with lines.
 const ENTRY_BYTES_MAX: u64 = 256 << 20;
@@ -684,26 +684,12 @@ fn file(value: &Value) -> Option<SourceFile> {
     })
 }
 
-/// Name of an emoji, such as `clap::skin-tone-2`.
-fn name_of(emoji: &str) -> String {
-    const TONES: std::ops::RangeInclusive<u32> = 0x1f3fb..=0x1f3ff;
-    let tone = emoji.chars().next_back().map(u32::from);
-    if let Some(tone) = tone.filter(|tone| TONES.contains(tone)) {
-        let base = emoji.trim_end_matches(|c| TONES.contains(&u32::from(c)));
-        if let Some(name) = emoji_name(base) {
-            return format!("{name}::skin-tone-{}", tone - 0x1f3f9);
-        }
-    }
-    let name = emoji_name(emoji).unwrap_or(emoji);
-    name.trim_matches(':').to_owned()
-}
-
 /// Reactions of people and bots. Agents are bots here only if they wrote something.
 fn reaction(value: &Value) -> SourceReaction {
     let mut people = strings(value, "user_ids");
     people.extend(strings(value, "bot_ids"));
     SourceReaction {
-        name: name_of(string(value, "emoji")),
+        name: reaction_name(string(value, "emoji")),
         people,
     }
 }
@@ -751,11 +737,5 @@ mod tests {
         list.push(1);
         assert!(cut(&mut list));
         assert_eq!((list.len(), list.last()), (LISTED_MAX, Some(&0)));
-    }
-
-    #[test]
-    fn emoji_have_names() {
-        assert_eq!(name_of("👏🏻"), "clap::skin-tone-2");
-        assert_eq!(name_of(":party_parrot:"), "party_parrot");
     }
 }

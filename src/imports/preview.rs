@@ -186,7 +186,12 @@ pub(super) fn read<R: Read + Seek>(
             has_stopped = true;
             return ControlFlow::Break(());
         }
-        problems.extend(unit.problems);
+        for problem in unit.problems {
+            // Some parts are read twice.
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
         for placed in unit.items {
             if matches!(placed.item, SourceItem::Record(_)) {
                 continue;

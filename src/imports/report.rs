@@ -92,8 +92,9 @@ impl ImportReport {
     }
 
     pub(super) fn problem(&mut self, text: &str) {
-        if self.problems.len() < PROBLEMS_MAX {
-            let text: String = text.chars().take(PROBLEM_CHARS_MAX).collect();
+        let text: String = text.chars().take(PROBLEM_CHARS_MAX).collect();
+        // Some parts are read twice.
+        if self.problems.len() < PROBLEMS_MAX && !self.problems.contains(&text) {
             self.problems.push(text);
         }
     }
@@ -156,6 +157,9 @@ mod tests {
         ] {
             report.count(RecordKind::Messages, outcome, "");
         }
+        report.problem("line 1: not JSON");
+        report.problem("line 1: not JSON");
+        assert_eq!(report.problems.len(), 1);
         let n = report.kinds["messages"];
         assert_eq!(
             (n.read, n.imported + n.existing + n.merged + n.left_out),

@@ -494,7 +494,7 @@ pub async fn check_piece(
         return Err(ImportError::TooLarge(bytes_max));
     }
     if range.len > PIECE_BYTES_MAX {
-        return Err(ImportError::TooLarge(PIECE_BYTES_MAX));
+        return Err(ImportError::PieceTooLarge(PIECE_BYTES_MAX));
     }
     let received = row.received_bytes.unsigned_abs();
     if range.start.saturating_add(range.len) <= received {

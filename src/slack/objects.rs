@@ -11,7 +11,7 @@ use crate::{
     auth::{Member, Role},
     chat::{
         channels::ChannelKind,
-        messages::{AuthorKind, Message, Reaction, emoji_name},
+        messages::{AuthorKind, Message, Reaction, reaction_name},
     },
     files::File,
     hooks::slack_ts,
@@ -124,8 +124,7 @@ pub fn reactions(reactions: &[Reaction]) -> Value {
         let agents = reaction.agent_ids.iter().map(|id| user_id(id.0));
         let bots = reaction.bot_ids.iter().map(|id| user_id(id.0));
         let users: Vec<String> = people.chain(agents).chain(bots).collect();
-        let name = emoji_name(&reaction.emoji).unwrap_or_else(|| reaction.emoji.trim_matches(':'));
-        json!({"name": name, "count": users.len(), "users": users})
+        json!({"name": reaction_name(&reaction.emoji), "count": users.len(), "users": users})
     });
     shown.collect()
 }

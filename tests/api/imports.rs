@@ -252,6 +252,16 @@ pub async fn said(by: &Person, channel: &str) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
+async fn a_piece_that_is_too_large_is_refused_with_its_own_limit() {
+    let t = unlimited_team().await;
+    let import = created(&t.ada).await;
+    let reply = put(&t.ada, &import, "bytes 0-16777216/16777217", b"x").await;
+    assert_eq!(reply.status, 413);
+    let expected = "a piece of an archive has at most 16777216 bytes";
+    assert!(reply.text.contains(expected), "{}", reply.text);
+}
+
+#[tokio::test]
 async fn a_folder_with_the_id_of_a_direct_channel_of_several_people_is_found() {
     let t = unlimited_team().await;
     let said = json!([{"type": "message", "user": "U1", "ts": "1620000300.000100", "text": "To all three"}]);
