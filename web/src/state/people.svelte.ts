@@ -97,6 +97,12 @@ export class People {
     }
   }
 
+  /** Checks whether the author of an imported message has not joined. Guests do not know all members. */
+  isAbsent({ author, metadata }: Pick<Message, 'author' | 'metadata'>): boolean {
+    const { id, type } = author;
+    if (!metadata.imported_from || !id || type !== 'human' || this.isGuest) return false;
+    return !this.members.has(id) && !this.suspended.has(id);
+  }
   /** The current name; a message contains the name at the time when it was posted. */
   nameOf(author: Pick<Message['author'], 'type' | 'id' | 'name'>): string {
     if (author.id && author.type === 'human') return this.#currentName(author.id) ?? author.name;

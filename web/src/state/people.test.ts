@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import type { ServerEvent } from '../api/events';
+import type { Message } from '../api/types';
 import { member, snapshot } from '../test/make';
 import { People } from './people.svelte';
 
@@ -27,4 +28,14 @@ test('a suspended member keeps the name, and is nobody to mention', () => {
   people.putMember(ada);
   expect(people.userName('user_1')).toBe('Ada');
   expect(people.members.size).toBe(1);
+});
+
+test('the author of an imported message who is no member has not joined', () => {
+  const people = new People();
+  people.putMember(member('user_1', 'Ada', 'ada'));
+  const by = (id: string, imported_from?: 'slack') =>
+    ({ author: { type: 'human', id, name: 'X' }, metadata: { imported_from } }) as unknown as Message;
+  expect(people.isAbsent(by('user_2', 'slack'))).toBe(true);
+  expect(people.isAbsent(by('user_1', 'slack'))).toBe(false);
+  expect(people.isAbsent(by('user_2'))).toBe(false);
 });
