@@ -198,7 +198,8 @@ pub(super) fn read<R: Read + Seek>(
             }
             let entries = messages.entry(placed.folder.clone()).or_default();
             *entries += 1;
-            if *entries == 1 && !folders.contains(placed.folder.as_str()) {
+            let is_in_folder = !placed.folder.is_empty();
+            if *entries == 1 && is_in_folder && !folders.contains(placed.folder.as_str()) {
                 problems.push(format!(
                     "the folder {} belongs to no channel",
                     placed.folder

@@ -23,6 +23,7 @@ use super::{
     tarball::Tarball,
     utf8::ValidUtf8,
 };
+use crate::chat::messages::reaction_name;
 
 const REALM: &str = "realm.json";
 const UPLOADS: &str = "uploads/";
@@ -188,8 +189,8 @@ impl Realm {
             }
             "zerver_reaction" => {
                 let of = self.reactions.entry(number(row, "message"));
-                let emoji = string(row, "emoji_name").to_owned();
-                of.or_default().push((emoji, number(row, "user_profile")));
+                of.or_default()
+                    .push((emoji_of(row), number(row, "user_profile")));
             }
             "zerver_realmemoji" if !flag(row, "deactivated") => {
                 let author = number(row, "author");
@@ -414,7 +415,7 @@ impl Unpacked {
             };
             let read = self.tarball.with_entry(&name, JSON_BYTES_MAX, |reader| {
                 read_tables(reader, &[MESSAGE_TABLE], &mut |_, row| {
-                    items.extend(context.placed(&name, &row, &mut topics));
+                    items.push(context.placed(&name, &row, &mut topics));
                 })
             });
             problems.extend(read.err().map(|fault| fault.to_string()));
@@ -467,6 +468,17 @@ impl SourceFiles for Uploads<'_> {
     }
 }
 
+/// Name of the emoji of a reaction: ours for a standard emoji that is in our table, because Zulip has other names.
+fn emoji_of(row: &Value) -> String {
+    let code = string(row, "emoji_code").split('-');
+    let code = code.map(|part| char::from_u32(u32::from_str_radix(part, 16).ok()?));
+    let emoji: Option<String> = code.collect();
+    let emoji = emoji.filter(|_| string(row, "reaction_type") == "unicode_emoji");
+    let name = emoji.map(|emoji| reaction_name(&emoji));
+    let known = name.filter(|name| name.is_ascii());
+    known.unwrap_or_else(|| string(row, "emoji_name").to_owned())
+}
+
 /// Objects that messages name.
 struct Context<'a> {
     realm: &'a Realm,
@@ -474,16 +486,20 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// An entry; `None` if it belongs to no channel of the realm. The first message of a topic becomes the first message of its thread.
+    /// An entry. The first message of a topic becomes the first message of its thread.
     fn placed(
         &self,
         file: &str,
         row: &Value,
         topics: &mut HashMap<(String, String), SourceThread>,
-    ) -> Option<PlacedItem> {
-        let (folder, people) = self.realm.place(row)?;
+    ) -> PlacedItem {
+        let place = self.realm.place(row);
         let id = number(row, "id");
-        let mut item = self.item(row);
+        let mut item = match &place {
+            Some(_) => self.item(row),
+            None => SourceItem::LeftOut("it is in no channel of the export"),
+        };
+        let (folder, people) = place.unwrap_or_default();
         if let SourceItem::Message(message) = &mut item
             && people.is_none()
         {
@@ -498,12 +514,12 @@ impl Context<'_> {
             });
             message.thread = Some(thread.clone());
         }
-        Some(PlacedItem {
+        PlacedItem {
             folder,
             at_us: microseconds(row, "date_sent").unwrap_or(0),
             place: format!("{file} {id}"),
             item,
-        })
+        }
     }
 
     fn item(&self, row: &Value) -> SourceItem {
@@ -742,9 +758,7 @@ mod tests {
         let mut topics = HashMap::new();
         let mut thread = |id: i64, subject: &str| {
             let row = json!({"id": id, "sender": 7, "recipient": 30, "subject": subject, "content": "x", "date_sent": 1_620_000_000.5});
-            let placed = context
-                .placed("messages-000001.json", &row, &mut topics)
-                .unwrap();
+            let placed = context.placed("messages-000001.json", &row, &mut topics);
             let SourceItem::Message(message) = placed.item else {
                 panic!("no message");
             };

@@ -46,7 +46,9 @@ fn archive() -> Vec<u8> {
         "zerver_subscription": [
             {"id": 1, "user_profile": 7, "recipient": 30, "active": true}, {"id": 2, "user_profile": 8, "recipient": 30, "active": true},
             {"id": 3, "user_profile": 7, "recipient": 40, "active": true}, {"id": 4, "user_profile": 8, "recipient": 40, "active": false}],
-        "zerver_reaction": [{"id": 1, "message": 100, "user_profile": 8, "emoji_name": "+1", "reaction_type": "unicode_emoji"}],
+        "zerver_reaction": [
+            {"id": 1, "message": 100, "user_profile": 8, "emoji_name": "+1", "reaction_type": "unicode_emoji"},
+            {"id": 2, "message": 102, "user_profile": 7, "emoji_name": "thumbs_up", "emoji_code": "1f44d", "reaction_type": "unicode_emoji"}],
         "zerver_realmemoji": [
             {"id": 9, "author": 7, "name": "acme", "file_name": "9.png", "deactivated": false},
             {"id": 10, "author": 7, "name": "old", "file_name": "10.png", "deactivated": true}],
@@ -97,7 +99,7 @@ async fn an_export_of_zulip_becomes_channels_with_a_thread_for_each_topic() {
     );
     assert_eq!(
         n["messages"],
-        json!({"read": 7, "imported": 6, "existing": 0, "merged": 0, "left_out": 1})
+        json!({"read": 8, "imported": 6, "existing": 0, "merged": 0, "left_out": 2})
     );
     let all = messages(&t.bo, &t.general).await;
     let of = |content: &str| with_content(&all, content);
@@ -111,6 +113,7 @@ async fn an_export_of_zulip_becomes_channels_with_a_thread_for_each_topic() {
         .ok_text("Soup");
     let thanks = of("Thanks");
     assert_eq!(thanks["thread_id"], lunch["thread_id"], "the same topic");
+    assert_eq!(thanks["reactions"][0]["emoji"], "👍");
     assert_eq!(thanks["author"]["id"], t.bo.id.as_str());
     assert_eq!(of("Topic was moved")["author"]["type"], "bot");
     let titles: Vec<Value> = threads(&t.bo, &t.general)
