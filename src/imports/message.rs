@@ -42,7 +42,7 @@ use crate::{
 };
 
 /// Maximum size of the text of a message; the rest is a file.
-const TEXT_BYTES_MAX: usize = 30 * 1024;
+const TEXT_BYTES_MAX: usize = 32 * 1024;
 /// Maximum number of reactions of a message.
 const REACTIONS_MAX: usize = 100;
 /// Latest time of a message, in 2061: the sequence numbers of later ones would not stay negative, and those above belong to events.

@@ -252,6 +252,23 @@ pub async fn said(by: &Person, channel: &str) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
+async fn only_the_start_of_a_text_above_32_kib_is_in_the_message() {
+    let t = unlimited_team().await;
+    let said = |ts: &str, len: usize| json!({"type": "message", "user": "U1", "ts": ts, "text": "x".repeat(len)});
+    let all = json!([
+        said("1620000001.000100", 32 * 1024),
+        said("1620000002.000100", 32 * 1024 + 1)
+    ]);
+    imported(&t.ada, &export(&[("general/2021-05-03.json", all)])).await;
+    let stored: Vec<(usize, usize)> = messages(&t.ada, &t.general)
+        .await
+        .iter()
+        .map(|m| (text(m, "/content").len(), list(m, "/attachments").len()))
+        .collect();
+    assert_eq!(stored, [(32 * 1024, 0), (32 * 1024, 1)]);
+}
+
+#[tokio::test]
 async fn a_piece_that_is_too_large_is_refused_with_its_own_limit() {
     let t = unlimited_team().await;
     let import = created(&t.ada).await;
