@@ -8,7 +8,7 @@ use crate::{
     chat::{
         channels::ChannelKind,
         mentions,
-        messages::{Mention, MentionKind, Message, emoji_name, find_message},
+        messages::{Mention, MentionKind, Message, find_message, reaction_name},
     },
     db::{Conn, DbError, Json},
     hooks::{BotEventFormat, BotEventKind, BotTransport, SubscriptionStatus, slack_ts},
@@ -287,7 +287,7 @@ impl SlackParts<'_> {
                     "reaction_removed"
                 };
                 json!({
-                    "type": event, "user": self.user(), "reaction": emoji_name(emoji).unwrap_or(emoji),
+                    "type": event, "user": self.user(), "reaction": reaction_name(emoji),
                     "item": {"type": "message", "channel": id, "ts": message_ts}, "item_user": shown["user"], "event_ts": ts,
                 })
             }

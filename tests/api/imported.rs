@@ -48,6 +48,7 @@ async fn import(t: &Team, messages: &[(ThreadId, &Person, i64, &str)]) -> Vec<St
             channel,
             thread: *thread,
             title: None,
+            base: None,
             place,
             author_type: ImportedAuthorKind::Human,
             author: author.0,
