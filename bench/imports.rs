@@ -216,7 +216,7 @@ async fn posts(folder: &Folder) -> anyhow::Result<(Vec<f64>, Vec<f64>)> {
 /// Starts a server that reads archives in the folder.
 async fn start(folder: &Folder) -> anyhow::Result<Server> {
     let directory = folder.0.to_string_lossy().into_owned();
-    Server::start(&[("IMPORT_DIR", &directory)]).await
+    Server::start(&[("IMPORT_DIR", directory.as_str())]).await
 }
 
 /// The engine alone: the same texts with their search documents, 500 a transaction.
