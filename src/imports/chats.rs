@@ -404,19 +404,23 @@ impl Chat {
     fn of_libre_chat(value: &Value) -> Option<Self> {
         let key = text_of(value, "conversationId")?;
         let mut nodes = Vec::new();
-        let mut waiting: Vec<&Value> = Vec::new();
+        let mut waiting: Vec<(&Value, Option<String>)> = Vec::new();
         let tree = array(value, "messagesTree");
         let roots = if tree.is_empty() {
             array(value, "messages")
         } else {
             tree
         };
-        waiting.extend(roots.iter().rev());
-        while let Some(message) = waiting.pop() {
-            if let Some(key) = text_of(message, "messageId") {
-                nodes.push((key, libre_chat_node(message)));
+        waiting.extend(roots.iter().rev().map(|root| (root, None)));
+        while let Some((message, parent)) = waiting.pop() {
+            let key = text_of(message, "messageId");
+            let children = array(message, "children").iter().rev();
+            waiting.extend(children.map(|child| (child, key.clone())));
+            if let Some(key) = key {
+                let mut node = libre_chat_node(message);
+                node.parent = node.parent.or(parent);
+                nodes.push((key, node));
             }
-            waiting.extend(array(message, "children").iter().rev());
         }
         Some(Self {
             key,
@@ -847,8 +851,11 @@ mod tests {
         let mut root = message("1", "0", true, "Hello");
         root["children"] = json!([message("2", "1", false, "Hi")]);
         let tree = json!({"conversationId": "c", "title": "T", "messagesTree": [root]});
+        // Nested messages need not name what they follow.
+        let nested = json!({"conversationId": "c", "messagesTree": [{"messageId": "1", "text": "Hello", "isCreatedByUser": true,
+            "children": [{"messageId": "2", "text": "Hi", "isCreatedByUser": false, "sender": "Claude"}]}]});
         let expected = ["me: Hello", "Claude · LibreChat: Hi"];
-        for chat in [list, tree] {
+        for chat in [list, tree, nested] {
             assert_eq!(messages(ChatProduct::LibreChat, &chat).0, expected);
         }
     }
