@@ -226,7 +226,11 @@ impl Next {
         };
         match self.fit_into(window, &model, provider, agent, offer) {
             Ok(prompt) => Ok(prompt),
-            Err(_) => again.fit_into(whole, &model, provider, agent, offer),
+            Err(_) => {
+                let mut prompt = again.fit_into(whole, &model, provider, agent, offer)?;
+                prompt.manifest.window = window;
+                Ok(prompt)
+            }
         }
     }
 

@@ -624,8 +624,7 @@ async fn a_new_thread_and_a_draft_have_sources() {
         for (field, value) in fields.as_object().unwrap() {
             body[field] = value.clone();
         }
-        let seen = t.bo.post("/v1/agents/preview", body).await.is(200);
-        list(&seen, "/sources")
+        sources(&t.bo.post("/v1/agents/preview", body).await.is(200))
     };
     let alone = preview(json!({})).await;
     assert_eq!(state(&alone, "instructions"), "sent -");
@@ -638,6 +637,19 @@ async fn a_new_thread_and_a_draft_have_sources() {
     let body = json!({"agent": form, "channel_id": harbor});
     t.bo.post("/v1/agents/preview", body).await.refused(404);
     assert_eq!(t.app.place.row_counts().await, rows);
+}
+
+#[tokio::test]
+async fn a_draft_that_does_not_fit_is_larger_than_the_window() {
+    let t = team_with(&[("MODEL", "house"), ("CONTEXT_WINDOW", "9000")]).await;
+    for (words, fits) in [(10, true), (20_000, false)] {
+        let agent = json!({"instructions": "harbor ".repeat(words)});
+        let form = json!({"agent": agent});
+        let seen = t.bo.post("/v1/agents/preview", form).await.is(200);
+        assert_eq!(state(&sources(&seen), "instructions"), "sent -");
+        assert_eq!(seen["budget"]["context_window"], 9000);
+        assert_eq!(number(&seen, "/budget/used") <= 9000, fits, "{words}");
+    }
 }
 
 #[tokio::test]

@@ -10,7 +10,12 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use utoipa_axum::router::OpenApiRouter;
 
-use super::{AgentRef, St, add_runtime, answer, sources::SourceSeen, tagged, task_context};
+use super::{
+    AgentRef, St, add_runtime, answer,
+    sources::SourceSeen,
+    tagged,
+    task_context::{self, Budget},
+};
 use crate::{
     agents::{
         AgentError, policy,
@@ -426,9 +431,14 @@ async fn preview_agent(
     let provider = state.providers.of(member.workspace).await?;
     preview.set_effective_model(provider.as_ref()).await;
     let (caller, workspace) = (&member.caller, member.workspace);
-    let sources =
-        task_context::sources_of_draft(&state, caller, workspace, &draft, channel).await?;
-    Ok((Extension(ReadOnly), Json(PreviewSeen { preview, sources })))
+    let sources = task_context::sources_of_draft(&state, caller, workspace, &draft, channel);
+    let (sources, budget) = sources.await?;
+    let seen = PreviewSeen {
+        preview,
+        sources,
+        budget,
+    };
+    Ok((Extension(ReadOnly), Json(seen)))
 }
 
 /// The preview of a draft, and everything that the draft would be told.
@@ -438,6 +448,8 @@ struct PreviewSeen {
     preview: Preview,
     /// Everything that a prompt can contain, in the prompt's order, with the reason why something is missing.
     sources: Vec<SourceSeen>,
+    /// `used` is larger than `context_window` if the draft does not fit.
+    budget: Budget,
 }
 
 /// List agent templates; post the fields of a template to create the agent

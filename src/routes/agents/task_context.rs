@@ -163,12 +163,30 @@ struct SegmentPart {
 
 /// Token budget of the prompt.
 #[derive(Serialize, utoipa::ToSchema)]
-struct Budget {
+pub(super) struct Budget {
     context_window: u64,
     /// Number of tokens reserved for the reply.
     reserve: u64,
     used: u64,
     segments: Vec<Segment>,
+}
+
+impl Budget {
+    fn of(sent: &Sent) -> Self {
+        let mut segments = segments_of(&sent.parts);
+        let used = segments.iter().map(|segment| segment.tokens).sum();
+        segments.push(Segment {
+            name: SegmentName::Reserve,
+            tokens: sent.reserve,
+            parts: Vec::new(),
+        });
+        Self {
+            context_window: sent.context_window,
+            reserve: sent.reserve,
+            used,
+            segments,
+        }
+    }
 }
 
 /// The exact context that a task's model received.
@@ -544,13 +562,6 @@ fn show(mut sent: Sent, reading: &Reading<'_>) -> ContextSeen {
         hide_agents(&mut sent.parts);
     }
     let sources = sources::list(&sent, &reading.owners, reading.is_agent_hidden);
-    let mut segments = segments_of(&sent.parts);
-    let used = segments.iter().map(|segment| segment.tokens).sum();
-    segments.push(Segment {
-        name: SegmentName::Reserve,
-        tokens: sent.reserve,
-        parts: Vec::new(),
-    });
     let text = system_of(&sent.parts);
     let texts = sent
         .parts
@@ -572,12 +583,7 @@ fn show(mut sent: Sent, reading: &Reading<'_>) -> ContextSeen {
         messages: sent.parts.iter().filter_map(seen).collect(),
         memories: memories_of(&sent, reading, hidden),
         window_source: Some(sent.window_source),
-        budget: Budget {
-            context_window: sent.context_window,
-            reserve: sent.reserve,
-            used,
-            segments,
-        },
+        budget: Budget::of(&sent),
         system: SystemSeen {
             text: text.text(),
             hidden: false,
@@ -897,14 +903,14 @@ async fn next_context(
     place.context(c, state, caller).await
 }
 
-/// Lists the sources of the prompt of a draft, in a new thread of a channel or without a conversation.
+/// Lists the sources of the prompt of a draft, in a new thread of a channel or without a conversation, and adds up their tokens.
 pub(super) async fn sources_of_draft(
     state: &State,
     caller: &Caller,
     workspace: WorkspaceId,
     draft: &Resolved,
     channel: Option<ChannelId>,
-) -> Result<Vec<SourceSeen>, ApiError> {
+) -> Result<(Vec<SourceSeen>, Budget), ApiError> {
     let mut c = state.db.scan(caller.share(workspace)).await?;
     let actor = caller.enter(&mut c, workspace).await?;
     actor.require(Scope::AgentsRead)?;
@@ -944,11 +950,8 @@ pub(super) async fn sources_of_draft(
             too_large.notice(&draft.shown_name),
         )
     })?;
-    Ok(sources::list(
-        &Sent::preview(&fitted.manifest),
-        &owners,
-        false,
-    ))
+    let sent = Sent::preview(&fitted.manifest);
+    Ok((sources::list(&sent, &owners, false), Budget::of(&sent)))
 }
 
 /// Get the context that an agent would receive if you posted in a thread now
