@@ -140,11 +140,11 @@ pub struct CreateResponse {
     pub reasoning: Option<Value>,
     /// Ignored.
     pub service_tier: Option<String>,
-    /// Accepted without effect.
+    /// Ignored.
     pub safety_identifier: Option<String>,
-    /// Accepted without effect.
+    /// Ignored.
     pub prompt_cache_key: Option<String>,
-    /// Accepted without effect.
+    /// Ignored.
     pub prompt_cache_retention: Option<String>,
     /// Maximum number of calls of the agent's functions, which run on the server; at most 40. With 0, none are offered.
     pub max_tool_calls: Option<u32>,
@@ -164,6 +164,11 @@ pub struct CreateResponse {
 
 fn units(text: &str) -> usize {
     text.encode_utf16().count()
+}
+
+/// Checks whether a label is set; a blank one is absent.
+pub(super) fn has_words(label: Option<&str>) -> bool {
+    label.is_some_and(|text| !text.trim().is_empty())
 }
 
 /// Returns the output limit of a request. Clients send 0 or -1 for no limit.
@@ -216,7 +221,9 @@ impl CreateResponse {
 
     /// Returns the end user's identifier, unless it is blank.
     pub(super) fn user(&self) -> Option<String> {
-        self.user.clone().filter(|user| !user.trim().is_empty())
+        self.user
+            .clone()
+            .filter(|user| has_words(Some(user.as_str())))
     }
 
     /// Validates each value by itself. `input` and `tools` are parsed later.
@@ -231,6 +238,15 @@ impl CreateResponse {
             && !matches!(tier.as_str(), "auto" | "default")
         {
             ignored.add("service_tier");
+        }
+        for (field, label) in [
+            ("safety_identifier", &self.safety_identifier),
+            ("prompt_cache_key", &self.prompt_cache_key),
+            ("prompt_cache_retention", &self.prompt_cache_retention),
+        ] {
+            if has_words(label.as_deref()) {
+                ignored.add(field);
+            }
         }
         if let Some(options) = ignored.optional(self.stream_options.as_ref(), "stream_options") {
             options.get("include_obfuscation");
@@ -362,7 +378,7 @@ mod tests {
         let all = json!({"truncation": "auto", "text": {"format": {"type": "text"}, "verbosity": null}, "include": [],
             "reasoning": {"effort": null, "summary": null}, "service_tier": "auto", "background": false, "prompt": null,
             "conversation": null, "top_logprobs": 0, "stream_options": {"include_obfuscation": false}, "max_tool_calls": 3,
-            "prompt_cache_key": "k", "safety_identifier": "s", "user": "u", "metadata": {}});
+            "prompt_cache_key": "", "safety_identifier": " ", "user": "u", "metadata": {}});
         assert!(check(all).unwrap().ignored.is_empty());
     }
 
@@ -424,6 +440,7 @@ mod tests {
     #[test]
     fn fields_that_do_not_change_the_answer_are_ignored_and_named() {
         let body = json!({"top_k": 20, "min_p": 0.0, "client_metadata": {"a": "b"}, "service_tier": "flex",
+            "prompt_cache_key": "k", "prompt_cache_retention": "24h", "safety_identifier": "s",
             "include": ["reasoning.encrypted_content", "new.thing"], "stream_options": {"include_usage": true},
             "reasoning": {"effort": "huge", "summary": "auto"},
             "text": {"verbosity": "low", "format": {"type": "json_schema", "name": "x", "schema": {}, "x": 1}},
@@ -433,8 +450,11 @@ mod tests {
         let wanted = [
             "client_metadata",
             "include[1]",
+            "prompt_cache_key",
+            "prompt_cache_retention",
             "reasoning.effort",
             "reasoning.summary",
+            "safety_identifier",
             "service_tier",
             "stream_options.include_usage",
             "text.format.x",

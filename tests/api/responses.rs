@@ -374,6 +374,7 @@ async fn a_coding_client_s_request_is_answered() {
     let wanted = [
         "client_metadata",
         "input[3]",
+        "prompt_cache_key",
         "reasoning.effort",
         "reasoning.summary",
         "text.verbosity",

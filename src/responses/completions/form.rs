@@ -9,7 +9,7 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, Type};
 use super::{
     super::{
         CreateResponse, ResponseError,
-        form::{Truncation, either, output_tokens, read_effort},
+        form::{Truncation, either, has_words, output_tokens, read_effort},
         format::read_format,
         ignored::{Ignored, changes_answer},
         items::Input,
@@ -96,17 +96,17 @@ pub struct CreateChatCompletion {
     /// request.
     #[schema(value_type = Option<Truncation>)]
     pub truncation: Option<String>,
-    /// Accepted without effect. At most 16 pairs; keys and values of at most 512 characters.
+    /// Ignored. At most 16 pairs; keys and values of at most 512 characters.
     pub metadata: Option<BTreeMap<String, String>>,
-    /// Accepted without effect.
+    /// Ignored.
     pub user: Option<String>,
     /// Ignored.
     pub service_tier: Option<String>,
-    /// Accepted without effect.
+    /// Ignored.
     pub safety_identifier: Option<String>,
-    /// Accepted without effect.
+    /// Ignored.
     pub prompt_cache_key: Option<String>,
-    /// Accepted without effect.
+    /// Ignored.
     pub prompt_cache_retention: Option<String>,
     /// All other fields.
     #[serde(flatten)]
@@ -197,6 +197,17 @@ impl CreateChatCompletion {
             return Err(unsupported(field));
         }
         ignored.add_unknown(&self.other);
+        // A completion is not stored, and returns neither of them.
+        if has_words(self.user.as_deref()) {
+            ignored.add("user");
+        }
+        if self
+            .metadata
+            .as_ref()
+            .is_some_and(|pairs| !pairs.is_empty())
+        {
+            ignored.add("metadata");
+        }
         if let Some(options) = ignored.optional(self.stream_options.as_ref(), "stream_options") {
             options.get("include_obfuscation");
             if options
@@ -352,6 +363,7 @@ mod tests {
         let call = json!({"id": "c", "index": 0, "type": "function", "extra_content": {"a": 1},
             "function": {"name": "f", "arguments": "{}"}});
         let body = json!({"top_k": 20, "store": true, "verbosity": "low", "reasoning_effort": "huge", "service_tier": "flex",
+            "user": "u", "metadata": {"a": "b"}, "prompt_cache_key": "k",
             "web_search_options": {}, "stream_options": {"colour": "red", "include_usage": true},
             "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {}, "y": 1}},
             "tools": [{"type": "custom"}, {"type": "function", "cache_control": {"a": 1}, "function": {"name": "f", "x": 1}}],
@@ -362,6 +374,8 @@ mod tests {
         let wanted = [
             "messages[1].reasoning",
             "messages[1].tool_calls[0].extra_content",
+            "metadata",
+            "prompt_cache_key",
             "reasoning_effort",
             "response_format.json_schema.y",
             "service_tier",
@@ -371,6 +385,7 @@ mod tests {
             "tools[1].cache_control",
             "tools[1].function.x",
             "top_k",
+            "user",
             "verbosity",
             "web_search_options",
         ];
