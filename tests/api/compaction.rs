@@ -710,6 +710,31 @@ async fn compaction_can_be_turned_off() {
 }
 
 #[tokio::test]
+async fn an_agent_names_the_model_of_its_summaries_or_has_none() {
+    let t = team_with(&[("RATE_LIMITS", "off")]).await;
+    let vibe = format!("/v1/agents/{}", id(&t.ada.agent("vibe").await));
+    let none = json!({"memory": {"summary_enabled": false}});
+    t.ada.patch(&vibe, none).await.is(200);
+    let (thread, _) = long_thread(&t.ada, &t.general, 80).await;
+    answered(&t.ada, &thread, "@vibe sum up").await;
+    assert_eq!(compactions(&t.ada, &thread).await, Vec::<Value>::new());
+    for (memory, model) in [
+        (json!({"summary_enabled": true}), "claude-sonnet-4-5"),
+        (json!({"summary_model": "tiny"}), "tiny"),
+    ] {
+        let memory = json!({"memory": memory});
+        t.ada.patch(&vibe, memory).await.is(200);
+        t.model().forget();
+        t.model()
+            .script("summary", [segment("They counted.", &[])]);
+        let (thread, _) = long_thread(&t.ada, &t.general, 80).await;
+        answered(&t.ada, &thread, "@vibe sum up").await;
+        let request = t.model().asked_once("summary").await;
+        assert_eq!(request.body["model"], model);
+    }
+}
+
+#[tokio::test]
 async fn messages_that_do_not_fit_are_summarized_before_the_reply() {
     let t = team_with(&[
         ("MODEL", "house"),
