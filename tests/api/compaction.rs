@@ -725,8 +725,7 @@ async fn an_agent_names_the_model_of_its_summaries_or_has_none() {
         let memory = json!({"memory": memory});
         t.ada.patch(&vibe, memory).await.is(200);
         t.model().forget();
-        t.model()
-            .script("summary", [segment("They counted.", &[])]);
+        t.model().script("summary", [segment("They counted.", &[])]);
         let (thread, _) = long_thread(&t.ada, &t.general, 80).await;
         answered(&t.ada, &thread, "@vibe sum up").await;
         let request = t.model().asked_once("summary").await;
