@@ -138,6 +138,7 @@ mod oidc;
 mod oidc_lies;
 mod openapi;
 mod operator;
+mod options;
 mod outcomes;
 mod outgoing_proxy;
 mod outside;

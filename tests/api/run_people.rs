@@ -188,6 +188,17 @@ async fn an_abandoned_deep_dive_fails_its_step() {
     assert_ne!(again["steps"][0]["fork_id"], json!(fork), "a new one");
 }
 
+#[tokio::test]
+async fn a_deep_dive_fails_its_step_if_nobody_ends_it_in_time() {
+    let t = team().await;
+    let steps = json!([{"id": "think", "kind": "fork", "goal": "Find a day.", "wait_s": 1}]);
+    let flow = flow(&t.bo, "day", steps).await;
+    let run = start(&t.bo, &flow, json!({"channel_id": t.general})).await;
+    let failed = reaches(&t.bo, &run, "failed").await;
+    let error = "nobody published a result in time";
+    assert_eq!(failed["steps"][0]["error"], error);
+}
+
 /// The form of a workflow in which `coder` and `vibe` collaborate, with these additional fields in that step.
 async fn pair(t: &Team, fields: Value) -> Value {
     let vibe = id(&t.ada.agent("vibe").await);

@@ -465,7 +465,7 @@ async fn errors_match_the_snapshot() {
 }
 
 /// Replaces dates and times of prompts.
-fn undated(value: &Value) -> Value {
+pub fn undated(value: &Value) -> Value {
     let date = r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, [A-Z][a-z]+ [0-9]+, [0-9]{4}(?:, [0-9]{2}:[0-9]{2} UTC)?";
     let text = regex::Regex::new(date).unwrap();
     serde_json::from_str(&text.replace_all(&value.to_string(), "[date]")).unwrap()

@@ -433,6 +433,26 @@ async fn the_maximum_number_of_results_limits_decisions_and_action_items() {
 }
 
 #[tokio::test]
+async fn a_score_threshold_leaves_out_weaker_hits() {
+    let t = team().await;
+    for content in ["The zebra takes the ferry", "The ferry is late again"] {
+        t.ada.thread(&t.general, content).await;
+    }
+    for (agent, options, count) in [
+        ("sage", json!({}), 2),
+        ("owl", json!({"score_threshold": 1.0}), 1),
+    ] {
+        let tools = json!([{"type": "file_search", "ranking_options": options}]);
+        reader(&t.ada, agent, json!({"tools": tools})).await;
+        let call = [search("zebra ferry")];
+        t.model().script(agent, [Answer::calls("", &call)]);
+        let (_, task) = asked(&t, &t.general, &format!("@{agent} find it")).await;
+        let found = actions(&t.ada, &task).await;
+        assert_eq!(number(&found[0], "/count"), count, "{agent}");
+    }
+}
+
+#[tokio::test]
 async fn a_filter_names_channels_that_its_author_can_read() {
     let t = team().await;
     let secret = t.ada.private_channel("secret", &[]).await;
