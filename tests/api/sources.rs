@@ -2,6 +2,8 @@
 //!
 //! A few configurations are part of the suite; `SOURCES=2000 SEED=7 cargo test --test api sources::` makes more.
 
+use std::path::{Path, PathBuf};
+
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
 
@@ -664,4 +666,43 @@ async fn a_persona_without_approval_and_a_model_without_functions_are_named() {
     let seen = sources(&dry_run(&t.ada, &thread, &sage).await);
     assert_eq!(state(&seen, "persona"), "empty not_approved");
     assert_eq!(state(&seen, "tools"), "empty no_text");
+}
+
+/// Texts of the repository below a folder, in lowercase and without line breaks.
+fn texts_below(folder: &str) -> Vec<(PathBuf, String)> {
+    let (mut folders, mut texts) = (vec![PathBuf::from(folder)], Vec::new());
+    while let Some(folder) = folders.pop() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        for entry in std::fs::read_dir(root.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.to_string_lossy().into_owned();
+            let is_text = [".md", ".yaml", ".svelte", ".ts"]
+                .iter()
+                .any(|end| name.ends_with(end));
+            if path.is_dir() {
+                folders.push(path);
+            } else if is_text && !name.contains(".test.") {
+                let text = std::fs::read_to_string(&path).unwrap().to_lowercase();
+                let words: Vec<&str> = text.split_whitespace().collect();
+                texts.push((path, words.join(" ")));
+            }
+        }
+    }
+    texts
+}
+
+/// Memories, the workspace's context, and searches bring texts of other conversations.
+#[test]
+fn no_text_denies_that_agents_are_told_of_other_conversations() {
+    for folder in ["docs", "seeds", "web/src"] {
+        let texts = texts_below(folder);
+        assert!(!texts.is_empty(), "{folder}");
+        for (path, text) in texts {
+            for denial in ["this conversation only", "no access to other"] {
+                assert!(!text.contains(denial), "{}: {denial}", path.display());
+            }
+            let denies = folder == "seeds" && text.contains("nothing else");
+            assert!(!denies, "{}: nothing else", path.display());
+        }
+    }
 }
