@@ -97,7 +97,7 @@ async fn insert_channel(
         direct_key: None,
         agent: None,
         joined_by_all: true,
-        created_by: creator.user,
+        created_by: Some(creator.user),
         members: vec![creator.user],
     };
     channels::insert(c, &new).await

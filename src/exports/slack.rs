@@ -23,7 +23,7 @@ use crate::{
     },
     db::{Conn, is_example},
     ids::{ChannelId, FileId, ForkId, WorkspaceId},
-    slack::{self, AgentRow, Direct, RobotRow, ThreadFacts, team_id, user_id},
+    slack::{self, AgentRow, RobotRow, ThreadFacts, channel_id, team_id, user_id},
 };
 
 /// Number of people in a direct channel that is not a group.
@@ -235,16 +235,6 @@ async fn next_agents(
         .map(|agent| slack::agent(view.workspace, agent));
     let last = agents.last().map(|agent| agent.id.0);
     Ok(page(list(USERS, "agents", rows), at, last))
-}
-
-/// ID of a channel in Slack's form.
-fn channel_id(id: ChannelId, kind: ChannelKind) -> String {
-    let is_direct = if kind == ChannelKind::Direct {
-        Direct::Yes
-    } else {
-        Direct::No
-    };
-    slack::channel_id(id, is_direct)
 }
 
 fn channel(row: &ExportedChannel) -> Value {

@@ -237,9 +237,13 @@ async fn insert_channel(c: &mut Conn, bot: BotId, channel: ChannelId) -> Result<
     Ok(n == 1)
 }
 
+/// Removes a bot from a channel, except from a direct one, whose participants never change.
 async fn delete_channel(c: &mut Conn, bot: BotId, channel: ChannelId) -> Result<bool, DbError> {
     let n = c
-        .q("delete from bot_channels where bot_id = $1 and channel_id = $2")
+        .q(
+            "delete from bot_channels where bot_id = $1 and channel_id = $2 \
+            and not exists (select 1 from channels ch where ch.id = $2 and ch.kind = 'direct')",
+        )
         .bind(bot)
         .bind(channel)
         .run()
@@ -284,7 +288,7 @@ pub async fn add_to_channel(
 /// Removes a bot from a channel. Allowed for everyone who can add it.
 ///
 /// # Errors
-/// `ChannelNotFound`, `BotNotFound` also for a bot that is not in the channel, or an error from `Actor::require`.
+/// `ChannelNotFound`, `DirectIsFixed`, `BotNotFound` also for a bot that is not in the channel, or an error from `Actor::require`.
 pub async fn remove_from_channel(
     c: &mut Conn,
     caller: &Caller,
@@ -293,6 +297,9 @@ pub async fn remove_from_channel(
 ) -> Result<(), HookError> {
     let access = access::channel(c, caller, channel).await?;
     access.actor.require(Scope::ChatWrite)?;
+    if access.kind == ChannelKind::Direct {
+        return Err(ChatError::DirectIsFixed.into());
+    }
     get_bot(c, access.actor.workspace, id).await?;
     if !delete_channel(c, id, channel).await? {
         return Err(HookError::BotNotFound);
@@ -320,8 +327,9 @@ async fn set_channels(
         }
     }
     for channel in known.iter().filter(|channel| !wanted.contains(channel)) {
-        delete_channel(c, bot.id, *channel).await?;
-        record_channel(c, actor, AuditAction::BotRemoved, bot.id, *channel).await?;
+        if delete_channel(c, bot.id, *channel).await? {
+            record_channel(c, actor, AuditAction::BotRemoved, bot.id, *channel).await?;
+        }
     }
     Ok(())
 }

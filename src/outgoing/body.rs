@@ -14,7 +14,7 @@ use crate::{
     hooks::{BotEventFormat, BotEventKind, BotTransport, SubscriptionStatus, slack_ts},
     ids::{BotDeliveryId, BotId, ChannelId, MessageId, UserId, WorkspaceId},
     outbound::Url,
-    slack::{self, Direct, ThreadFacts},
+    slack::{self, ThreadFacts},
     time::Timestamp,
 };
 
@@ -248,7 +248,7 @@ impl SlackParts<'_> {
         let Some((channel_kind, name, created_at)) = row else {
             return Ok(None);
         };
-        let id = slack::channel_id(channel, Direct::No);
+        let id = slack::channel_id(channel, channel_kind);
         let channel_type = match channel_kind {
             ChannelKind::Public => "channel",
             ChannelKind::Private => "group",

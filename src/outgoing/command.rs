@@ -14,14 +14,17 @@ use super::{
 };
 use crate::{
     auth::AuthError,
-    chat::messages::{Message, MessageButton, MessageMetadata},
+    chat::{
+        channels::ChannelKind,
+        messages::{Message, MessageButton, MessageMetadata},
+    },
     db::{Conn, Db, DbError, now},
     hooks::{
         BotEventFormat, BotTransport, ButtonUse, HookError, Incoming, SubscriptionStatus, slack_ts,
     },
     ids::{BotDeliveryId, BotId, ChannelId, ThreadId, UserId},
     outbound::Url,
-    slack::{self, Direct, ThreadFacts},
+    slack::{self, ThreadFacts},
 };
 
 /// Time in which a program answers.
@@ -139,12 +142,39 @@ impl CommandReply {
     }
 }
 
+/// A channel as Slack names it.
+struct SlackChannel {
+    id: String,
+    name: String,
+}
+
+impl SlackChannel {
+    /// # Errors
+    /// Only database errors.
+    async fn find(c: &mut Conn, id: ChannelId) -> Result<Self, DbError> {
+        let (kind, name): (ChannelKind, Option<String>) = c
+            .q("select kind, name from channels where id = $1")
+            .bind(id)
+            .one()
+            .await?;
+        Ok(Self {
+            id: slack::channel_id(id, kind),
+            name: name.unwrap_or_else(|| "directmessage".to_owned()),
+        })
+    }
+}
+
 /// Members of a command in Slack's format.
-fn slack_members(subscriber: &Subscriber, call: &CommandCall) -> Vec<(&'static str, String)> {
+fn slack_members(
+    subscriber: &Subscriber,
+    call: &CommandCall,
+    channel: &SlackChannel,
+) -> Vec<(&'static str, String)> {
     vec![
         ("token", String::new()),
         ("team_id", slack::team_id(subscriber.workspace_id)),
-        ("channel_id", slack::channel_id(call.channel, Direct::No)),
+        ("channel_id", channel.id.clone()),
+        ("channel_name", channel.name.clone()),
         ("user_id", slack::user_id(call.user.0)),
         ("user_name", call.user_name.clone()),
         ("command", format!("/{}", call.command)),
@@ -156,7 +186,7 @@ fn slack_members(subscriber: &Subscriber, call: &CommandCall) -> Vec<(&'static s
 }
 
 /// The body of a command in JSON.
-fn json_body(subscriber: &Subscriber, call: &CommandCall) -> Value {
+fn json_body(subscriber: &Subscriber, call: &CommandCall, channel: &SlackChannel) -> Value {
     match subscriber.format {
         BotEventFormat::Standard => json!({
             "type": "command", "timestamp": now(),
@@ -166,7 +196,7 @@ fn json_body(subscriber: &Subscriber, call: &CommandCall) -> Value {
             },
         }),
         BotEventFormat::Slack => {
-            let members = slack_members(subscriber, call).into_iter();
+            let members = slack_members(subscriber, call, channel).into_iter();
             members
                 .map(|(name, value)| (name.to_owned(), Value::String(value)))
                 .collect::<Map<String, Value>>()
@@ -197,21 +227,35 @@ impl Call<'_> {
         }
     }
 
+    fn channel(&self) -> ChannelId {
+        match self {
+            Self::Command(call) => call.channel,
+            Self::Press(press) => press.message.channel_id,
+        }
+    }
+
     /// The body in JSON.
-    fn json(&self, subscriber: &Subscriber, public_url: &str) -> Value {
+    fn json(&self, subscriber: &Subscriber, channel: &SlackChannel, public_url: &str) -> Value {
         match (self, subscriber.format) {
-            (Self::Command(call), _) => json_body(subscriber, call),
+            (Self::Command(call), _) => json_body(subscriber, call, channel),
             (Self::Press(press), BotEventFormat::Standard) => press.standard(subscriber),
-            (Self::Press(press), BotEventFormat::Slack) => press.slack(subscriber, public_url),
+            (Self::Press(press), BotEventFormat::Slack) => {
+                press.slack(subscriber, channel, public_url)
+            }
         }
     }
 
     /// The body in Slack's format as a form.
-    fn form(&self, subscriber: &Subscriber, public_url: &str) -> Option<String> {
+    fn form(
+        &self,
+        subscriber: &Subscriber,
+        channel: &SlackChannel,
+        public_url: &str,
+    ) -> Option<String> {
         match self {
-            Self::Command(call) => form_of(slack_members(subscriber, call)),
+            Self::Command(call) => form_of(slack_members(subscriber, call, channel)),
             Self::Press(press) => {
-                let payload = press.slack(subscriber, public_url).to_string();
+                let payload = press.slack(subscriber, channel, public_url).to_string();
                 form_of([("payload", payload)])
             }
         }
@@ -242,21 +286,18 @@ impl ButtonPress {
         })
     }
 
-    fn slack(&self, subscriber: &Subscriber, public_url: &str) -> Value {
+    fn slack(&self, subscriber: &Subscriber, channel: &SlackChannel, public_url: &str) -> Value {
         let facts = ThreadFacts::default();
         let (message, button) = (&self.message, &self.button);
-        let (team, channel) = (
-            slack::team_id(subscriber.workspace_id),
-            slack::channel_id(message.channel_id, Direct::No),
-        );
+        let team = slack::team_id(subscriber.workspace_id);
         let ts = slack_ts(message);
         json!({
             "type": "block_actions", "token": "", "trigger_id": "", "enterprise": null, "is_enterprise_install": false,
             "api_app_id": slack::app_id(self.bot),
             "team": {"id": team, "domain": ""},
             "user": {"id": slack::user_id(self.user.0), "username": self.user_name, "name": self.user_name, "team_id": team},
-            "channel": {"id": channel, "name": ""},
-            "container": {"type": "message", "message_ts": ts, "channel_id": channel, "is_ephemeral": false},
+            "channel": {"id": channel.id, "name": channel.name},
+            "container": {"type": "message", "message_ts": ts, "channel_id": channel.id, "is_ephemeral": false},
             "message": slack::message(message, &facts, public_url),
             "response_url": self.response_url,
             "actions": [{
@@ -292,16 +333,17 @@ impl EventSender {
         let subscriber = subscriber
             .filter(|subscriber| subscriber.status == SubscriptionStatus::Active)
             .ok_or_else(no_answer)?;
+        let channel = SlackChannel::find(&mut c, call.channel()).await?;
         let answered = match subscriber.transport {
             BotTransport::Http => {
                 let known = self.secrets_of(&mut c, &subscriber).await;
                 drop(c);
                 let known = known.map_err(AuthError::from)?;
-                self.call_address(&subscriber, call, &known).await
+                self.call_address(&subscriber, &channel, call, &known).await
             }
             BotTransport::Socket => {
                 drop(c);
-                self.call_socket(db, &subscriber, call).await?
+                self.call_socket(db, &subscriber, &channel, call).await?
             }
         };
         Ok(CommandReply {
@@ -313,16 +355,17 @@ impl EventSender {
     async fn call_address(
         &self,
         subscriber: &Subscriber,
+        channel: &SlackChannel,
         call: Call<'_>,
         known: &[String],
     ) -> Option<String> {
         let url = subscriber.address()?;
         let (body, content_type) = match subscriber.format {
             BotEventFormat::Standard => {
-                let body = call.json(subscriber, &self.public_url);
+                let body = call.json(subscriber, channel, &self.public_url);
                 (body.to_string(), CONTENT_JSON)
             }
-            BotEventFormat::Slack => (call.form(subscriber, &self.public_url)?, FORM),
+            BotEventFormat::Slack => (call.form(subscriber, channel, &self.public_url)?, FORM),
         };
         let id = BotDeliveryId::new().to_string();
         let request = Unsigned {
@@ -343,10 +386,11 @@ impl EventSender {
         &self,
         db: &Db,
         subscriber: &Subscriber,
+        channel: &SlackChannel,
         call: Call<'_>,
     ) -> Result<Option<String>, DbError> {
         let (id, bot) = (BotDeliveryId::new(), subscriber.bot_id);
-        let body = call.json(subscriber, &self.public_url);
+        let body = call.json(subscriber, channel, &self.public_url);
         db.write(Uuid::nil(), async move |c: &mut Conn| {
             queue::insert_call(c, id, bot, &body).await
         })

@@ -96,6 +96,7 @@ impl SlackFault {
             ErrorCode::RoleTooLow
             | ErrorCode::ThreadArchived
             | ErrorCode::QuotaExceeded
+            | ErrorCode::MemberLeft
             | ErrorCode::NotForBots => Self::RestrictedAction,
             _ => Self::InvalidArguments,
         }

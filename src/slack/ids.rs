@@ -3,6 +3,7 @@
 use uuid::Uuid;
 
 use crate::{
+    chat::channels::ChannelKind,
     ids::{BotId, ChannelId, FileId, UserId, WorkspaceId},
     time::Timestamp,
 };
@@ -20,18 +21,11 @@ pub fn team_id(id: WorkspaceId) -> String {
 }
 
 /// ID of a public or private channel, or of a direct one.
-pub fn channel_id(id: ChannelId, is_direct: Direct) -> String {
-    match is_direct {
-        Direct::No => with_letter('C', id.0),
-        Direct::Yes => with_letter('D', id.0),
+pub fn channel_id(id: ChannelId, kind: ChannelKind) -> String {
+    match kind {
+        ChannelKind::Public | ChannelKind::Private => with_letter('C', id.0),
+        ChannelKind::Direct => with_letter('D', id.0),
     }
-}
-
-/// Kind of a channel, as its ID shows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direct {
-    No,
-    Yes,
 }
 
 /// ID of a person, an agent, or a bot as a user.
@@ -105,8 +99,9 @@ mod tests {
     #[test]
     fn ids_survive_a_round_trip() {
         let id = ChannelId::new();
-        assert_eq!(parse_channel(&channel_id(id, Direct::No)), Some(id));
-        assert_eq!(parse_channel(&channel_id(id, Direct::Yes)), Some(id));
+        for kind in ChannelKind::ALL {
+            assert_eq!(parse_channel(&channel_id(id, *kind)), Some(id));
+        }
         assert_eq!(parse_channel(&id.to_string()), Some(id));
         let user = Uuid::now_v7();
         assert_eq!(parse_user(&user_id(user)), Some(user));

@@ -14,8 +14,8 @@ mod uploads;
 pub use args::Args;
 pub use fault::SlackFault;
 pub use ids::{
-    Direct, app_id, bot_id, channel_id, file_id, parse_bot, parse_channel, parse_file, parse_user,
-    team_id, ts_at, user_id,
+    app_id, bot_id, channel_id, file_id, parse_bot, parse_channel, parse_file, parse_user, team_id,
+    ts_at, user_id,
 };
 pub use method::{MethodKind, SlackMethod};
 pub use mrkdwn::to_mrkdwn;

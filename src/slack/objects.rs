@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    ids::{Direct, app_id, bot_id, channel_id, file_id, team_id, ts_at, user_id},
+    ids::{app_id, bot_id, channel_id, file_id, team_id, ts_at, user_id},
     mrkdwn::to_mrkdwn,
     rows::{AgentRow, ConversationRow, RobotRow},
 };
@@ -176,10 +176,9 @@ pub fn bot(bot: &RobotRow) -> Value {
 
 /// A channel.
 pub fn conversation(workspace: WorkspaceId, row: &ConversationRow) -> Value {
-    const PAIR: i64 = 2;
     let is_direct = row.kind == ChannelKind::Direct;
-    let is_group = is_direct && row.num_members > PAIR;
-    let id = channel_id(row.id, if is_direct { Direct::Yes } else { Direct::No });
+    let is_group = is_direct && !row.is_pair;
+    let id = channel_id(row.id, row.kind);
     let creator = row.created_by.map(|id| user_id(id.0)).unwrap_or_default();
     let created = row.created_at.unix_s();
     let topic = row.topic.clone().unwrap_or_default();
@@ -197,7 +196,8 @@ pub fn conversation(workspace: WorkspaceId, row: &ConversationRow) -> Value {
     }
     if is_direct && !is_group {
         // A person's notes to themselves have no other member.
-        shown["user"] = row.peer.or(row.created_by).map(|id| user_id(id.0)).into();
+        let peer = row.peer.or(row.created_by.map(|id| id.0));
+        shown["user"] = peer.map(user_id).into();
     }
     shown
 }

@@ -22,8 +22,10 @@ pub struct ConversationRow {
     pub archived_at: Option<Timestamp>,
     pub is_member: bool,
     pub num_members: i64,
-    /// Another member of a direct channel.
-    pub peer: Option<UserId>,
+    /// Another member of a direct channel, or its bot.
+    pub peer: Option<Uuid>,
+    /// True for a direct channel of two.
+    pub is_pair: bool,
 }
 
 /// Channels to list.
@@ -50,8 +52,11 @@ macro_rules! conversation_sql {
             "select ch.id, ch.kind, ch.name, ch.topic, ch.created_by, ch.created_at, ch.archived_at, ",
             $is_member,
             " as is_member, (select count(*) from channel_members x where x.channel_id = ch.id) as num_members, \
-             case when ch.kind = 'direct' then (select p.user_id from channel_members p \
-             where p.channel_id = ch.id and p.user_id <> $2 order by p.user_id limit 1) end as peer from channels ch ",
+             case when ch.kind = 'direct' then coalesce((select p.user_id from channel_members p \
+             where p.channel_id = ch.id and p.user_id <> $2 order by p.user_id limit 1), \
+             (select b.bot_id from bot_channels b where b.channel_id = ch.id and b.bot_id <> $2 order by b.bot_id limit 1)) end as peer, \
+             ch.kind = 'direct' and (select count(*) from channel_members x where x.channel_id = ch.id) \
+             + (select count(*) from bot_channels b where b.channel_id = ch.id) <= 2 as is_pair from channels ch ",
             $tail
         )
     };

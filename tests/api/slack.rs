@@ -217,6 +217,75 @@ async fn a_bot_sees_only_its_channels_and_no_addresses() {
 }
 
 #[tokio::test]
+async fn a_bot_writes_to_people_directly() {
+    let t = team().await;
+    let (bot, program) = bot(&t, &[]).await;
+    let bo = slack_id('U', &t.bo.id);
+    let direct = program
+        .good(
+            "chat.postMessage",
+            json!({"channel": bo, "text": "Your build failed"}),
+        )
+        .await;
+    let channel = text(&direct, "/channel");
+    assert!(channel.starts_with('D'), "{direct}");
+    let opened = program
+        .good("conversations.open", json!({"users": bo}))
+        .await;
+    let opened = &opened["channel"];
+    assert_eq!(
+        (&opened["id"], &opened["user"]),
+        (&json!(channel), &json!(bo))
+    );
+    assert_eq!(
+        (&opened["is_im"], &opened["is_mpim"]),
+        (&json!(true), &json!(false))
+    );
+    let listed = program
+        .good("conversations.list", json!({"types": "im"}))
+        .await;
+    assert_eq!(list(&listed, "/channels").len(), 1);
+    // The person sees the bot, an unread message, and an item, and answers.
+    let channels = t.bo.get("/v1/channels").await.ok();
+    let mut all = list(&channels, "/data").into_iter();
+    let shown = all.find(|channel| channel["bot_id"] == json!(bot)).unwrap();
+    assert_eq!(
+        (&shown["kind"], &shown["member_ids"], &shown["unread_count"]),
+        (&json!("direct"), &json!([t.bo.id]), &json!(1))
+    );
+    let inbox = t.bo.get("/v1/inbox").await.ok();
+    assert_eq!(inbox["data"][0]["reason"], "direct");
+    let place = text(shown, "/id");
+    t.bo.thread(&place, "Thanks").await;
+    let history = program
+        .good("conversations.history", json!({"channel": channel}))
+        .await;
+    assert_eq!(history["messages"][0]["text"], "Thanks");
+    // Others do not see it, and nobody removes the bot.
+    t.ada.get(&format!("/v1/channels/{place}")).await.is(404);
+    let path = format!("/v1/channels/{place}/bots/{bot}");
+    assert_eq!(t.bo.delete(&path).await.refused(422), "direct_is_fixed");
+    let form = json!({"channel_ids": []});
+    t.ada.patch(&format!("/v1/bots/{bot}"), form).await.is(200);
+    program
+        .good("conversations.info", json!({"channel": channel}))
+        .await;
+    // With two people, it is a group.
+    let users = format!("{bo},{}", slack_id('U', &t.ada.id));
+    let group = program
+        .good("conversations.open", json!({"users": users}))
+        .await;
+    assert_eq!(group["channel"]["is_mpim"], true);
+    program
+        .refused(
+            "conversations.open",
+            json!({"users": slack_id('U', &bot)}),
+            "user_not_found",
+        )
+        .await;
+}
+
+#[tokio::test]
 async fn a_person_acts_as_that_person() {
     let t = team().await;
     let program = person(&t.bo).await;

@@ -3,7 +3,7 @@
 use super::{
     ChannelAgent, DIRECT_MEMBERS_MAX, MyChannel,
     agent::{ANNOUNCED_MAX, set_agent},
-    direct::{find_direct, insert_direct_member},
+    direct::{find_direct, insert_direct_bot, insert_direct_member},
     get_mine,
     members::{insert_member, join},
     stores::set_stores,
@@ -14,10 +14,10 @@ use crate::{
     chat::{
         ChatError, access,
         event::ChannelEvent,
-        rows::channel::{Channel, ChannelKind, audience, direct_key, get_channel},
+        rows::channel::{Channel, ChannelKind, DirectPartner, audience, direct_key, get_channel},
     },
     db::{Conn, DbError, now},
-    ids::{AgentId, ChannelId, UserId, WorkspaceId},
+    ids::{AgentId, BotId, ChannelId, UserId, WorkspaceId},
     realtime::{EventType, MembershipChange, NewEvent, log},
 };
 
@@ -31,7 +31,8 @@ pub struct NewChannel {
     pub direct_key: Option<String>,
     pub agent: Option<AgentId>,
     pub joined_by_all: bool,
-    pub created_by: UserId,
+    /// `None` for a bot.
+    pub created_by: Option<UserId>,
     pub members: Vec<UserId>,
 }
 
@@ -103,7 +104,7 @@ pub async fn create(
         direct_key: None,
         agent: None,
         joined_by_all: false,
-        created_by: actor.user,
+        created_by: Some(actor.user),
         members: vec![actor.user],
     };
     let id = insert(c, &new)
@@ -120,8 +121,8 @@ pub async fn create(
     get_mine(c, actor.user, id).await
 }
 
-/// Returns the direct channel of these people and this agent, and whether it was created. The
-/// caller is always a member.
+/// Returns the direct channel of these people and this agent or bot, and whether it was created. The
+/// caller always takes part; a bot as the partner.
 ///
 /// # Errors
 /// `NoSuchMember`, `NoSuchAgent`, `Invalid` for too many people, or any error from `Actor::require`.
@@ -129,10 +130,11 @@ pub async fn open_direct(
     c: &mut Conn,
     actor: &Actor<'_>,
     mut members: Vec<UserId>,
-    agent: Option<AgentId>,
+    partner: Option<DirectPartner>,
 ) -> Result<(MyChannel, bool), ChatError> {
     actor.require(Scope::ChatWrite)?;
-    members.push(actor.user);
+    let is_bot = partner == Some(DirectPartner::Bot(BotId(actor.user.0)));
+    members.extend((!is_bot).then_some(actor.user));
     members.sort_unstable();
     members.dedup();
     if members.len() > DIRECT_MEMBERS_MAX {
@@ -149,13 +151,17 @@ pub async fn open_direct(
             return Err(ChatError::NoSuchMember(user.to_string()));
         }
     }
+    let agent = match partner {
+        Some(DirectPartner::Agent(id)) => Some(id),
+        Some(DirectPartner::Bot(_)) | None => None,
+    };
     if let Some(id) = agent {
         actor.require(Scope::AgentsUse)?;
         if profiles::find_invocable(c, actor, id).await?.is_none() {
             return Err(ChatError::NoSuchAgent(id.to_string()));
         }
     }
-    let key = direct_key(&members, agent);
+    let key = direct_key(&members, partner);
     if let Some(id) = find_direct(c, actor.workspace, &key).await? {
         // A member may have left the workspace and returned.
         for user in members {
@@ -171,10 +177,13 @@ pub async fn open_direct(
         direct_key: Some(key),
         agent,
         joined_by_all: false,
-        created_by: actor.user,
+        created_by: (!is_bot).then_some(actor.user),
         members: members.clone(),
     };
     let id = insert(c, &new).await?.ok_or(ChatError::DirectIsFixed)?;
+    if let Some(DirectPartner::Bot(bot)) = partner {
+        insert_direct_bot(c, id, bot).await?;
+    }
     let channel = get_channel(c, id).await?;
     announce(
         c,

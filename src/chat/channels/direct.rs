@@ -8,7 +8,7 @@ use crate::{
         rows::channel::{ChannelKind, get_channel},
     },
     db::{Conn, DbError, now},
-    ids::{ChannelId, UserId, WorkspaceId},
+    ids::{BotId, ChannelId, UserId, WorkspaceId},
     realtime::log,
 };
 
@@ -57,6 +57,21 @@ pub(super) async fn insert_direct_member(
     c.q("insert into direct_members (user_id, channel_id) values ($1, $2) on conflict do nothing")
         .bind(user)
         .bind(channel)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Adds the bot of a direct channel, which reads and writes there like in the other channels that it is in.
+pub(super) async fn insert_direct_bot(
+    c: &mut Conn,
+    channel: ChannelId,
+    bot: BotId,
+) -> Result<(), ChatError> {
+    c.q("insert into bot_channels (bot_id, channel_id, added_at) values ($1, $2, $3) on conflict do nothing")
+        .bind(bot)
+        .bind(channel)
+        .bind(now())
         .run()
         .await?;
     Ok(())

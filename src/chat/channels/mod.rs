@@ -22,7 +22,9 @@ mod imported;
 mod members;
 mod stores;
 
-pub use super::rows::channel::{Channel, ChannelAgent, ChannelAgentMode, ChannelKind};
+pub use super::rows::channel::{
+    Channel, ChannelAgent, ChannelAgentMode, ChannelKind, DirectPartner,
+};
 use super::rows::channel::{Row, channel_sql};
 pub use agent::{DAILY_REPLIES, parse_daily_max};
 pub(in crate::chat) use agent::{UnaskedReply, count_unasked, find_agent};

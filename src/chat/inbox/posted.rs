@@ -57,7 +57,7 @@ pub(in crate::chat) fn place_of(message: &Message) -> Place {
     }
 }
 
-/// Opens the items of a new message of a person or an agent.
+/// Opens the items of a new message of a person, an agent, or a bot.
 pub(in crate::chat) async fn open_for_message(
     c: &mut Conn,
     message: &Message,
@@ -72,7 +72,7 @@ pub(in crate::chat) async fn open_for_message(
         open(c, *user, &item).await?;
     }
     if kind == ChannelKind::Direct {
-        if message.author.kind == AuthorKind::Human {
+        if matches!(message.author.kind, AuthorKind::Human | AuthorKind::Bot) {
             open_for_others(c, message, to.people).await?;
         }
         return Ok(());

@@ -12,6 +12,7 @@ use crate::{
     chat::{
         ChatError,
         access::{self, ThreadAccess},
+        channels,
         event::ThreadEvent,
         follows, forks,
         inbox::{self, posted::Addressed},
@@ -127,6 +128,7 @@ async fn insert_with_key(
     new: KeyPost,
 ) -> Result<Posted, ChatError> {
     access.actor.require(Scope::ChatWrite)?;
+    channels::check_has_reader(c, access).await?;
     let creator: UserId = c
         .q("select created_by from bots where id = $1")
         .bind(bot)

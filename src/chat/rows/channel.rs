@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::{
     chat::ChatError,
     db::Conn,
-    ids::{AgentId, ChannelId, UserId, WorkspaceId},
+    ids::{AgentId, BotId, ChannelId, UserId, WorkspaceId},
     realtime::Audience,
     text_enum::text_enum,
     time::Timestamp,
@@ -66,6 +66,10 @@ pub struct Channel {
     pub topic: Option<String>,
     /// Agent of a direct channel, which replies to every message there.
     pub agent_id: Option<AgentId>,
+    /// Bot that opened a direct channel with its members; omitted for other channels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub bot_id: Option<BotId>,
     /// Agent of a public or private channel.
     pub agent: Option<ChannelAgent>,
     /// Vector stores whose passages agents read for each question here; omitted if there are none.
@@ -102,6 +106,7 @@ pub(in crate::chat) struct Row {
 impl From<Row> for Channel {
     fn from(row: Row) -> Self {
         let member_ids = row.direct_key.as_deref().map(members_of_key);
+        let bot_id = row.direct_key.as_deref().and_then(bot_of_key);
         let stores: Vec<String> = serde_json::from_str(&row.vector_store_ids).unwrap_or_default();
         let set = row.set_agent_id.zip(row.mode).zip(row.daily_max);
         Self {
@@ -111,6 +116,7 @@ impl From<Row> for Channel {
             name: row.name,
             topic: row.topic,
             agent_id: row.agent_id,
+            bot_id,
             agent: set.map(|((agent_id, mode), daily_max)| ChannelAgent {
                 agent_id,
                 mode,
@@ -125,18 +131,32 @@ impl From<Row> for Channel {
     }
 }
 
-/// Key of a direct channel: its people in a fixed order, and its agent, so that the same
+/// Participant of a direct channel beside its people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DirectPartner {
+    Agent(AgentId),
+    Bot(BotId),
+}
+
+/// Key of a direct channel: its people in a fixed order, and its agent or bot, so that the same
 /// participants always have the same key.
-pub(in crate::chat) fn direct_key(members: &[UserId], agent: Option<AgentId>) -> String {
+pub(in crate::chat) fn direct_key(members: &[UserId], partner: Option<DirectPartner>) -> String {
     let mut ids: Vec<String> = members.iter().map(ToString::to_string).collect();
     ids.sort();
     ids.dedup();
-    ids.extend(agent.map(|id| id.to_string()));
+    ids.extend(partner.map(|partner| match partner {
+        DirectPartner::Agent(id) => id.to_string(),
+        DirectPartner::Bot(id) => id.to_string(),
+    }));
     ids.join(" ")
 }
 
 fn members_of_key(key: &str) -> Vec<UserId> {
     key.split(' ').filter_map(|id| id.parse().ok()).collect()
+}
+
+fn bot_of_key(key: &str) -> Option<BotId> {
+    key.split(' ').find_map(|id| id.parse().ok())
 }
 
 macro_rules! channel_sql {
@@ -181,13 +201,12 @@ mod tests {
     fn the_same_people_share_one_direct_channel_key() {
         let (a, b) = (UserId::new(), UserId::new());
         assert_eq!(direct_key(&[a, b], None), direct_key(&[b, a, b], None));
-        assert_ne!(
-            direct_key(&[a], None),
-            direct_key(&[a], Some(AgentId::new()))
-        );
-        assert_eq!(
-            members_of_key(&direct_key(&[a, b], Some(AgentId::new()))).len(),
-            2
-        );
+        let (agent, bot) = (AgentId::new(), BotId::new());
+        let with_agent = direct_key(&[a, b], Some(DirectPartner::Agent(agent)));
+        let with_bot = direct_key(&[a, b], Some(DirectPartner::Bot(bot)));
+        assert_ne!(direct_key(&[a, b], None), with_agent);
+        for (key, found) in [(with_agent, None), (with_bot, Some(bot))] {
+            assert_eq!((members_of_key(&key).len(), bot_of_key(&key)), (2, found));
+        }
     }
 }

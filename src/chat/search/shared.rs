@@ -228,6 +228,7 @@ pub async fn is_alone(c: &mut Conn, readers: &Readers) -> Result<Option<bool>, D
         .q(concat!(
             "select ch.kind = 'direct' and not exists (select 1 from direct_members d where d.channel_id = ch.id and d.user_id <> $3) \
              and not exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id <> $3) \
+             and not exists (select 1 from bot_channels bc where bc.channel_id = ch.id) \
              from channels ch join members m on m.workspace_id = ch.workspace_id and m.user_id = $3 \
              where ch.id = $1 and ch.workspace_id = $2 and ",
             is_visible_channel!("ch", "$3")

@@ -10,7 +10,10 @@ use crate::{
     auth::{Caller, Member, Scope, WorkspaceCaller},
     chat::{
         access,
-        channels::{self, ChannelAgent, ChannelAgentMode, ChannelUpdate, ListedChannel, MyChannel},
+        channels::{
+            self, ChannelAgent, ChannelAgentMode, ChannelUpdate, DirectPartner, ListedChannel,
+            MyChannel,
+        },
         follows::FollowLevel,
     },
     db::Conn,
@@ -135,7 +138,7 @@ async fn open_direct(
                 c,
                 actor,
                 form.member_ids.clone().unwrap_or_default(),
-                form.agent_id,
+                form.agent_id.map(DirectPartner::Agent),
             )
             .await
         })

@@ -216,18 +216,17 @@ pub(super) async fn open(call: &Call<'_>) -> Answer {
         let id = call.channel_arg(&mut c).await?;
         return shown(&mut c, call, id).await;
     }
-    call.require_person()?;
     let users = call.args.required("users", SlackFault::UsersNotFound)?;
-    let mut people = Vec::new();
+    let mut others = Vec::new();
     for text in users.split(',') {
         let user = user_of(&mut c, call, text.trim()).await?;
-        people.push(UserId(user.ok_or(SlackFault::UserNotFound)?));
-        if people.len() > PEOPLE_MAX {
+        others.push(user.ok_or(SlackFault::UserNotFound)?);
+        if others.len() > PEOPLE_MAX {
             return Err(SlackFault::InvalidArguments.into());
         }
     }
+    let id = open_direct(&mut c, call, &others).await?;
     drop(c);
-    let id = open_direct(call, people).await?;
     shown(&mut call.state.db.read().await?, call, id).await
 }
 

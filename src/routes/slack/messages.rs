@@ -1,19 +1,21 @@
 //! Messages: posting, editing, deleting, and links.
 
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use super::{Answer, Call, Refusal, people::user_of};
 use crate::{
     auth::{self, Caller},
     chat::{
-        ChatError, channels,
+        ChatError,
+        channels::{self, DirectPartner},
         messages::{self, Message, MessageMetadata, Text},
         post::{self, KeyPost, NewThread, Posted},
         threads::ThreadMemory,
     },
     db::{Conn, DbError},
     hooks::{self, ButtonUse, Incoming, SlackTs},
-    ids::{ChannelId, MessageId, ThreadId, UserId},
+    ids::{AgentId, BotId, ChannelId, MessageId, ThreadId, UserId},
     realtime::hub::Conversation,
     routes::chat,
     slack::{self, SlackFault, ThreadFacts},
@@ -108,18 +110,37 @@ pub(super) async fn target(c: &mut Conn, call: &Call<'_>) -> Result<ChannelId, R
     if !is_user {
         return call.channel(c, &text).await;
     }
-    call.require_person()?;
     let user = user_of(c, call, &text).await?;
-    let user = UserId(user.ok_or(SlackFault::ChannelNotFound)?);
-    open(call, vec![user]).await
+    let user = user.ok_or(SlackFault::ChannelNotFound)?;
+    open(c, call, &[user]).await
 }
 
-/// Opens the direct channel with people.
-pub(super) async fn open(call: &Call<'_>, people: Vec<UserId>) -> Result<ChannelId, Refusal> {
+/// Opens the direct channel with people, or with people and an agent or a bot.
+pub(super) async fn open(
+    c: &mut Conn,
+    call: &Call<'_>,
+    users: &[Uuid],
+) -> Result<ChannelId, Refusal> {
     let workspace = call.workspace;
+    let mut partner = call.caller.bot().map(DirectPartner::Bot);
+    let mut people = Vec::with_capacity(users.len());
+    for user in users {
+        let (bot, agent) = (BotId(*user), AgentId(*user));
+        let other = if slack::find_robot(c, workspace, bot).await?.is_some() {
+            DirectPartner::Bot(bot)
+        } else if slack::find_agent(c, workspace, agent).await?.is_some() {
+            DirectPartner::Agent(agent)
+        } else {
+            people.push(UserId(*user));
+            continue;
+        };
+        if partner.replace(other).is_some() {
+            return Err(SlackFault::UserNotFound.into());
+        }
+    }
     call.write(async move |c: &mut Conn, caller: &Caller| {
         let actor = caller.enter(c, workspace).await?;
-        let (channel, _) = channels::open_direct(c, &actor, people.clone(), None).await?;
+        let (channel, _) = channels::open_direct(c, &actor, people.clone(), partner).await?;
         Ok::<_, ChatError>(channel.channel.id)
     })
     .await

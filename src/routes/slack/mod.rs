@@ -54,14 +54,15 @@ const READ_SCOPES: &[&str] = &[
     "files:read",
     "groups:history",
     "groups:read",
+    "im:history",
+    "im:read",
     "reactions:read",
     "users:read",
 ];
 /// Rights of keys with `chat:write`.
-const WRITE_SCOPES: &[&str] = &["chat:write", "files:write", "reactions:write"];
-/// Rights that only keys of people have.
-const PERSON_READ_SCOPES: &[&str] = &["im:history", "im:read"];
-const PERSON_WRITE_SCOPES: &[&str] = &["channels:write", "im:write"];
+const WRITE_SCOPES: &[&str] = &["chat:write", "files:write", "im:write", "reactions:write"];
+/// Right that only keys of people have.
+const PERSON_WRITE_SCOPES: &[&str] = &["channels:write"];
 const EMAIL_SCOPE: &str = "users:read.email";
 
 pub fn receiver() -> Router<State> {
@@ -123,7 +124,6 @@ impl Call<'_> {
         for (has, listed) in [
             (reads, READ_SCOPES),
             (writes, WRITE_SCOPES),
-            (reads && is_person, PERSON_READ_SCOPES),
             (writes && is_person, PERSON_WRITE_SCOPES),
         ] {
             if has {

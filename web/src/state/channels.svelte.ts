@@ -139,6 +139,7 @@ export class Channels {
     if (c.kind !== 'direct') return c.name ?? '';
     const names = this.otherMembers(c).map((id) => this.#people.userName(id));
     if (c.agent_id) names.unshift(this.#people.agentName(c.agent_id));
+    if (c.bot_id) names.unshift(this.#people.botName(c.bot_id));
     return names.join(', ') || `${this.#people.me.name} (you)`;
   }
   /** Start page of a workspace: the last channel, else #general, else the first one. */
