@@ -11,6 +11,7 @@ use super::rows::{
 use crate::{
     ids::{ChannelId, MessageId, ThreadId, UserId},
     realtime::{EventData, EventType},
+    text_enum::text_enum,
 };
 
 #[derive(Serialize, ToSchema)]
@@ -32,6 +33,18 @@ pub struct ThreadDeletedEvent {
 #[derive(Serialize, ToSchema)]
 pub struct ChannelEvent<'a> {
     pub channel: &'a Channel,
+    /// What happened to the channel, in `channel.updated`; omitted for other changes, such as a new topic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub change: Option<ChannelChange>,
+}
+
+text_enum! {
+    /// Change of a channel.
+    pub enum ChannelChange {
+        Renamed = "renamed",
+        Unarchived = "unarchived",
+    }
 }
 
 #[derive(Serialize, ToSchema)]

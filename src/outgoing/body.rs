@@ -7,6 +7,7 @@ use crate::{
     auth::{Scope, Scopes},
     chat::{
         channels::ChannelKind,
+        event::ChannelChange,
         mentions,
         messages::{Mention, MentionKind, Message, find_message, reaction_name},
     },
@@ -291,9 +292,16 @@ impl SlackParts<'_> {
                     "item": {"type": "message", "channel": id, "ts": message_ts}, "item_user": shown["user"], "event_ts": ts,
                 })
             }
-            BotEventKind::ChannelUpdated => json!({
-                "type": "channel_rename", "channel": {"id": id, "name": name, "created": created_at.unix_s()}, "event_ts": ts,
-            }),
+            BotEventKind::ChannelUpdated => match self.text("change").parse::<ChannelChange>() {
+                Ok(ChannelChange::Renamed) => json!({
+                    "type": "channel_rename", "channel": {"id": id, "name": name, "created": created_at.unix_s()}, "event_ts": ts,
+                }),
+                Ok(ChannelChange::Unarchived) => {
+                    json!({"type": "channel_unarchive", "channel": id, "event_ts": ts})
+                }
+                // Slack has no event of its own for a topic, and none for an agent.
+                Err(_) => return Ok(None),
+            },
             BotEventKind::ChannelArchived => {
                 json!({"type": "channel_archive", "channel": id, "event_ts": ts})
             }
@@ -304,7 +312,12 @@ impl SlackParts<'_> {
                     "member_left_channel"
                 };
                 let team = slack::team_id(self.subscriber.workspace_id);
-                json!({"type": event, "user": self.user(), "channel": id, "channel_type": "C", "team": team, "event_ts": ts})
+                let letter = if channel_kind == ChannelKind::Public {
+                    "C"
+                } else {
+                    "G"
+                };
+                json!({"type": event, "user": self.user(), "channel": id, "channel_type": letter, "team": team, "event_ts": ts})
             }
             BotEventKind::LinkShared => {
                 let content = self.message.map_or("", |message| message.content.as_str());

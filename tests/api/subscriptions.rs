@@ -543,6 +543,52 @@ async fn a_program_for_slack_confirms_its_address_and_gets_its_events() {
 }
 
 #[tokio::test]
+async fn a_program_for_slack_gets_the_changes_of_its_channels() {
+    let p = programs().await;
+    let bot = p.robot("Deploy").await;
+    let events = json!([
+        "channel.updated",
+        "channel.archived",
+        "channel.member_added"
+    ]);
+    let form = json!({"url": p.server.url("slack"), "format": "slack", "events": events});
+    p.server.answer("slack", [ProgramAnswer::Challenge]);
+    p.t.ada.put(&Programs::path(&bot), form).await.is(200);
+    let room = json!({"name": "plans", "private": true});
+    let room = id(&p.t.ada.post("/v1/channels", room).await.is(201));
+    let path = format!("/v1/channels/{room}");
+    let at = format!("{path}/bots/{}", bot.id);
+    p.t.ada.put(&at, json!({})).await.is(200);
+    let topic = json!({"name": "plans", "topic": "Not an event of its own"});
+    p.t.ada.patch(&path, topic).await.is(200);
+    let renamed = json!({"name": "launch"});
+    p.t.ada.patch(&path, renamed).await.is(200);
+    let added = json!({"user_id": p.t.bo.id});
+    p.t.ada.post(&format!("{path}/members"), added).await.ok();
+    for change in ["archive", "unarchive"] {
+        let change = format!("{path}/{change}");
+        p.t.ada.post(&change, json!({})).await.is(200);
+    }
+    let events = p.server.events("slack", 5).await;
+    let mut shown: Vec<Value> = events[1..].iter().map(ReceivedEvent::json).collect();
+    let mut of = |kind: &str| {
+        let at = shown
+            .iter()
+            .position(|event| event["event"]["type"] == kind);
+        shown.remove(at.unwrap_or_else(|| panic!("no {kind}")))["event"].take()
+    };
+    let channel = of("channel_archive")["channel"].take();
+    assert!(channel.as_str().is_some_and(|id| id.starts_with('C')));
+    let rename = of("channel_rename");
+    assert_eq!(
+        (&rename["channel"]["id"], &rename["channel"]["name"]),
+        (&channel, &json!("launch"))
+    );
+    assert_eq!(of("channel_unarchive")["channel"], channel);
+    assert_eq!(of("member_joined_channel")["channel_type"], "G");
+}
+
+#[tokio::test]
 async fn a_secret_is_shown_only_if_it_was_stored() {
     let p = programs().await;
     let bot = p.robot("Deploy").await;

@@ -13,7 +13,7 @@ use crate::{
     auth::{self, Actor, Caller, Scope},
     chat::{
         ChatError, access,
-        event::ChannelEvent,
+        event::{ChannelChange, ChannelEvent},
         rows::channel::{Channel, ChannelKind, DirectPartner, audience, direct_key, get_channel},
     },
     db::{Conn, DbError, now},
@@ -70,15 +70,32 @@ pub(in crate::chat) async fn insert(
     Ok(Some(id))
 }
 
+/// Appends an event whose data is the channel.
 async fn announce(
     c: &mut Conn,
     channel: &Channel,
     kind: EventType,
-    access: Option<MembershipChange>,
+    change: Option<ChannelChange>,
 ) -> Result<(), ChatError> {
     let seq = log::reserve(c, channel.workspace_id, 1).await?;
-    let mut event = NewEvent::new(seq, kind, audience(channel), &ChannelEvent { channel })?;
-    event.access = access;
+    let data = ChannelEvent { channel, change };
+    let event = NewEvent::new(seq, kind, audience(channel), &data)?;
+    Ok(log::append(c, channel.workspace_id, event).await?)
+}
+
+/// Appends `channel.created`.
+async fn announce_created(
+    c: &mut Conn,
+    channel: &Channel,
+    access: MembershipChange,
+) -> Result<(), ChatError> {
+    let seq = log::reserve(c, channel.workspace_id, 1).await?;
+    let data = ChannelEvent {
+        channel,
+        change: None,
+    };
+    let event = NewEvent::new(seq, EventType::ChannelCreated, audience(channel), &data)?;
+    let event = event.changing(access);
     Ok(log::append(c, channel.workspace_id, event).await?)
 }
 
@@ -117,7 +134,7 @@ pub async fn create(
     } else {
         MembershipChange::Joined { channel: id, users }
     };
-    announce(c, &channel, EventType::ChannelCreated, Some(access)).await?;
+    announce_created(c, &channel, access).await?;
     get_mine(c, actor.user, id).await
 }
 
@@ -185,16 +202,11 @@ pub async fn open_direct(
         insert_direct_bot(c, id, bot).await?;
     }
     let channel = get_channel(c, id).await?;
-    announce(
-        c,
-        &channel,
-        EventType::ChannelCreated,
-        Some(MembershipChange::Granted {
-            channel: id,
-            users: members,
-        }),
-    )
-    .await?;
+    let access = MembershipChange::Granted {
+        channel: id,
+        users: members,
+    };
+    announce_created(c, &channel, access).await?;
     Ok((get_mine(c, actor.user, id).await?, true))
 }
 
@@ -227,6 +239,7 @@ pub async fn update(
     } = change;
     let access = access::channel(c, caller, id).await?.writing()?;
     crate::db::dialect::lock_workspace(c, access.actor.workspace.0).await?;
+    let mut renamed = 0;
     if let Some(name) = name {
         if access.kind == ChannelKind::Direct {
             return Err(ChatError::DirectIsFixed);
@@ -241,7 +254,8 @@ pub async fn update(
         if other.is_some() {
             return Err(ChatError::NameTaken(name.to_owned()));
         }
-        c.q("update channels set name = $2 where id = $1")
+        renamed = c
+            .q("update channels set name = $2 where id = $1 and name <> $2")
             .bind(id)
             .bind(name.to_owned())
             .run()
@@ -260,7 +274,8 @@ pub async fn update(
     if let Some(stores) = stores {
         set_stores(c, &access, stores).await?;
     }
-    announce_update(c, id).await?;
+    let change = (renamed > 0).then_some(ChannelChange::Renamed);
+    announce_update(c, id, change).await?;
     get_mine(c, caller.user, id).await
 }
 
@@ -278,16 +293,20 @@ pub(in crate::chat) async fn forget_agent(c: &mut Conn, gone: AgentId) -> Result
         .run()
         .await?;
     for (id,) in channels {
-        if let Err(ChatError::Db(e)) = announce_update(c, id).await {
+        if let Err(ChatError::Db(e)) = announce_update(c, id, None).await {
             return Err(e);
         }
     }
     Ok(())
 }
 
-async fn announce_update(c: &mut Conn, id: ChannelId) -> Result<(), ChatError> {
+async fn announce_update(
+    c: &mut Conn,
+    id: ChannelId,
+    change: Option<ChannelChange>,
+) -> Result<(), ChatError> {
     let channel = get_channel(c, id).await?;
-    announce(c, &channel, EventType::ChannelUpdated, None).await
+    announce(c, &channel, EventType::ChannelUpdated, change).await
 }
 
 /// Archives or unarchives a channel. Allowed for its creator and for admins. Direct channels cannot be archived.
@@ -327,16 +346,11 @@ pub async fn set_archived(
         .run()
         .await?;
     let channel = get_channel(c, id).await?;
-    announce(
-        c,
-        &channel,
-        if archived {
-            EventType::ChannelArchived
-        } else {
-            EventType::ChannelUpdated
-        },
-        None,
-    )
-    .await?;
+    let (kind, change) = if archived {
+        (EventType::ChannelArchived, None)
+    } else {
+        (EventType::ChannelUpdated, Some(ChannelChange::Unarchived))
+    };
+    announce(c, &channel, kind, change).await?;
     get_mine(c, caller.user, id).await
 }

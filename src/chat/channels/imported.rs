@@ -131,7 +131,10 @@ pub async fn insert_imported_channel(
         seq,
         EventType::ChannelCreated,
         audience(&channel),
-        &ChannelEvent { channel: &channel },
+        &ChannelEvent {
+            channel: &channel,
+            change: None,
+        },
     )?
     .changing(access);
     log::append(c, workspace, event).await?;
@@ -185,7 +188,10 @@ pub async fn remove_imported_channel(c: &mut Conn, id: ChannelId) -> Result<bool
         channel.workspace_id,
         EventType::ChannelArchived,
         audience(&channel),
-        &ChannelEvent { channel: &channel },
+        &ChannelEvent {
+            channel: &channel,
+            change: None,
+        },
     )
     .await?;
     c.q("delete from channels where id = $1")
