@@ -9,8 +9,8 @@ use super::{
     error::HookFault,
     products,
     rendered::{
-        BUTTONS_MAX, Rendered, SentButton, beginning, color, escaped, fenced, link, one_line,
-        scalar,
+        BUTTONS_MAX, Rendered, SentButton, beginning, button_texts, color, escaped, fenced, link,
+        one_line, scalar,
     },
     slack,
     template::{Document, HookTemplate},
@@ -84,17 +84,19 @@ pub struct Incoming {
     pub notes: Vec<String>,
     /// True if the text is longer than a message can be.
     pub is_cut: bool,
-    /// Buttons without a link, which are not in `metadata` yet.
+    /// Buttons, which are not in `metadata` yet.
     buttons: Vec<MessageButton>,
 }
 
-/// Use of buttons without a link.
+/// Use of buttons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ButtonUse {
     /// The bot's program gets presses.
     Pressed,
-    /// Nobody gets presses: the labels are shown.
-    Label,
+    /// Nobody gets presses: links are buttons, and of others, the labels are shown.
+    Links,
+    /// The text is not that of a bot's stored message: links and labels are part of it.
+    Text,
 }
 
 impl ButtonUse {
@@ -102,37 +104,38 @@ impl ButtonUse {
         if gets_presses {
             Self::Pressed
         } else {
-            Self::Label
+            Self::Links
         }
     }
 }
 
 impl Incoming {
-    /// Puts buttons without a link below the message, or their labels at its end.
+    /// Puts buttons below the message, or as text at its end.
     #[must_use]
     pub fn with_buttons(mut self, usage: ButtonUse) -> Self {
-        let buttons = std::mem::take(&mut self.buttons);
-        if buttons.is_empty() {
-            return self;
-        }
-        if usage == ButtonUse::Pressed {
-            self.metadata.buttons = buttons;
-            return self;
-        }
-        let labels = labels(&buttons);
-        if self.content != labels && self.content.len() + labels.len() + 2 <= TEXT_BYTES_MAX {
+        let all = button_texts(&self.buttons);
+        let is_button = |button: &MessageButton| match usage {
+            ButtonUse::Pressed => true,
+            ButtonUse::Links => button.url.is_some(),
+            ButtonUse::Text => false,
+        };
+        let buttons = std::mem::take(&mut self.buttons).into_iter();
+        let (kept, shown): (Vec<_>, Vec<_>) = buttons.partition(is_button);
+        self.metadata.buttons = kept;
+        let texts = button_texts(&shown);
+        if !texts.is_empty()
+            && self.content != all
+            && self.content.len() + texts.len() + 2 <= TEXT_BYTES_MAX
+        {
             self.content.push_str("\n\n");
-            self.content.push_str(&labels);
+            self.content.push_str(&texts);
         }
-        self.notes
-            .push("a button without `url` is shown as its label".to_owned());
+        if shown.iter().any(|button| button.url.is_none()) {
+            self.notes
+                .push("a button without `url` is shown as its label".to_owned());
+        }
         self
     }
-}
-
-fn labels(buttons: &[MessageButton]) -> String {
-    let labels: Vec<String> = buttons.iter().map(|button| escaped(&button.text)).collect();
-    labels.join(" · ")
 }
 
 impl Incoming {
@@ -333,23 +336,17 @@ fn native(members: &Map<String, Value>, out: &mut Rendered) -> Result<(), HookFa
     if buttons.len() > BUTTONS_MAX {
         return Err(HookFault::InvalidPayload);
     }
-    let mut shown = Vec::new();
     for button in buttons {
         let of = |name: &str| button.get(name).map(scalar).unwrap_or_default();
-        let url = of("url");
-        if url.trim().is_empty() {
-            out.button(SentButton {
-                id: &of("id"),
-                text: &of("text"),
-                value: &of("value"),
-                style: &of("style"),
-                confirm: &of("confirm"),
-            });
-        } else {
-            shown.push(link(&of("text"), &url));
-        }
+        out.button(SentButton {
+            id: &of("id"),
+            text: &of("text"),
+            url: &of("url"),
+            value: &of("value"),
+            style: &of("style"),
+            confirm: &of("confirm"),
+        });
     }
-    out.paragraph(&shown.join(" · "));
     let sent = text("color");
     out.color = color(&sent);
     if !sent.is_empty() && out.color.is_none() {
@@ -416,7 +413,7 @@ impl Draft {
         let buttons = std::mem::take(&mut out.buttons);
         let (mut content, mut is_cut) = out.finish();
         if !has_visible(&content) {
-            content = labels(&buttons);
+            content = button_texts(&buttons);
         }
         if let Some(title) = query.title.as_deref().filter(|title| has_visible(title)) {
             let title = one_line(&escaped(beginning(title, 1000)));
@@ -485,7 +482,8 @@ mod tests {
     }
 
     fn shown(body: &Value) -> String {
-        read("application/json", &body.to_string()).unwrap().content
+        let found = read("application/json", &body.to_string()).unwrap();
+        found.with_buttons(ButtonUse::Text).content
     }
 
     #[test]
@@ -553,7 +551,7 @@ mod tests {
             {"type": "input"}]});
         assert_eq!(
             shown(&blocks),
-            "### Build \\*1\\*\n\n**ok**\n\n[Open](<https://ci.example>)\n\n---\n\n- **bold**\n\n| a | b |\n| --- | --- |\n\n(input, not shown)"
+            "### Build \\*1\\*\n\n**ok**\n\n---\n\n- **bold**\n\n| a | b |\n| --- | --- |\n\n(input, not shown)\n\n[Open](<https://ci.example>)"
         );
         assert_eq!(
             shown(&json!({"attachments": [{"fallback": "only *this*"}]})),

@@ -56,7 +56,7 @@ pub async fn find_button(
     let buttons = message.metadata.buttons.iter();
     let button = buttons
         .filter(|_| message.author.kind == AuthorKind::Bot)
-        .find(|button| button.id == id)
+        .find(|button| button.id == id && button.url.is_none())
         .cloned();
     let author = message.author.id.as_deref();
     let bot = author.and_then(|id| BotId::parse(id).ok());

@@ -13,7 +13,6 @@ pub(super) struct Rendered {
     text: String,
     pub(super) notes: Vec<String>,
     pub(super) color: Option<String>,
-    /// Buttons without a link.
     pub(super) buttons: Vec<MessageButton>,
     is_cut: bool,
 }
@@ -32,6 +31,8 @@ const CONFIRM_CHARS_MAX: usize = 300;
 pub(super) struct SentButton<'a> {
     pub(super) id: &'a str,
     pub(super) text: &'a str,
+    /// Address that it opens; empty for a button that is pressed.
+    pub(super) url: &'a str,
     pub(super) value: &'a str,
     pub(super) style: &'a str,
     pub(super) confirm: &'a str,
@@ -105,15 +106,25 @@ impl Rendered {
         self.button(SentButton {
             id: &button.id,
             text: &button.text,
+            url: button.url.as_deref().unwrap_or_default(),
             value: button.value.as_deref().unwrap_or_default(),
             style: button.style.map_or("", ButtonStyle::as_str),
             confirm: button.confirm.as_deref().unwrap_or_default(),
         });
     }
 
-    /// Adds a button without a link; its label, if there are too many.
+    /// Adds a button; as text, if there are too many, or if its URL cannot be a link.
     pub(super) fn button(&mut self, sent: SentButton<'_>) {
-        let text = one_line(sent.text);
+        let url = sent.url.trim();
+        if !url.is_empty() && !is_link(url) {
+            self.paragraph(&link(sent.text, url));
+            return;
+        }
+        let text = one_line(if sent.text.trim().is_empty() {
+            url
+        } else {
+            sent.text
+        });
         let Some(text) = shortened(&text, BUTTON_CHARS_MAX) else {
             return;
         };
@@ -123,7 +134,7 @@ impl Rendered {
             id = format!("button-{}", self.buttons.len() + 1);
         }
         if self.buttons.len() >= BUTTONS_MAX || known(&id) {
-            self.paragraph(&escaped(&text));
+            self.paragraph(&link(&text, url));
             return;
         }
         let style = match sent.style {
@@ -134,6 +145,7 @@ impl Rendered {
         self.buttons.push(MessageButton {
             id,
             text,
+            url: Some(url.to_owned()).filter(|url| !url.is_empty()),
             value: shortened(sent.value, BUTTON_VALUE_CHARS_MAX),
             style,
             confirm: shortened(&one_line(sent.confirm), CONFIRM_CHARS_MAX),
@@ -197,6 +209,15 @@ pub(super) fn link(label: &str, url: &str) -> String {
         (true, false) => one_line(&escaped(url)),
         (false, false) => one_line(&escaped(&format!("{label} ({url})"))),
     }
+}
+
+/// Buttons as text: links and labels.
+pub(super) fn button_texts(buttons: &[MessageButton]) -> String {
+    let texts = buttons.iter().map(|button| {
+        let url = button.url.as_deref().unwrap_or_default();
+        link(&button.text, url)
+    });
+    texts.collect::<Vec<_>>().join(" · ")
 }
 
 /// The text on one line.

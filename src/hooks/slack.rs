@@ -5,7 +5,10 @@ use serde_json::{Map, Value};
 use super::{
     error::HookFault,
     mrkdwn,
-    rendered::{Rendered, SentButton, beginning, color, escaped, fenced, link, one_line, scalar},
+    rendered::{
+        Rendered, SentButton, beginning, button_texts, color, escaped, fenced, link, one_line,
+        scalar,
+    },
 };
 
 const ATTACHMENTS_MAX: usize = 100;
@@ -88,6 +91,8 @@ pub(super) fn render(message: &Value, out: &mut Rendered) -> Result<(), HookFaul
 pub fn archived_text(message: &Value) -> String {
     let mut out = Rendered::default();
     let is_whole = render(message, &mut out).is_ok();
+    let buttons = button_texts(&std::mem::take(&mut out.buttons));
+    out.paragraph(&buttons);
     match out.finish() {
         (text, false) if is_whole => text,
         _ => mrkdwn::to_markdown(string(message, "text")),
@@ -155,9 +160,7 @@ pub(super) fn fields(fields: &[Value], markdown: fn(&str) -> String, out: &mut R
     }
 }
 
-/// Buttons; those with a URL are links.
 fn actions(actions: &[Value], out: &mut Rendered) {
-    let mut shown = Vec::new();
     for action in actions {
         let label = match action.get("text") {
             Some(Value::Object(_)) => string(&action["text"], "text"),
@@ -165,32 +168,27 @@ fn actions(actions: &[Value], out: &mut Rendered) {
         };
         if matches!(string(action, "type"), "button" | "workflow_button" | "") && !label.is_empty()
         {
-            let url = string(action, "url");
-            if url.is_empty() {
-                let confirm = &action["confirm"];
-                let question = match &confirm["text"] {
-                    Value::Object(_) => string(&confirm["text"], "text"),
-                    _ => string(confirm, "text"),
-                };
-                out.button(SentButton {
-                    // The name is that of buttons in attachments.
-                    id: match string(action, "action_id") {
-                        "" => string(action, "name"),
-                        id => id,
-                    },
-                    text: label,
-                    value: string(action, "value"),
-                    style: string(action, "style"),
-                    confirm: question,
-                });
-            } else {
-                shown.push(link(label, url));
-            }
+            let confirm = &action["confirm"];
+            let question = match &confirm["text"] {
+                Value::Object(_) => string(&confirm["text"], "text"),
+                _ => string(confirm, "text"),
+            };
+            out.button(SentButton {
+                // The name is that of buttons in attachments.
+                id: match string(action, "action_id") {
+                    "" => string(action, "name"),
+                    id => id,
+                },
+                text: label,
+                url: string(action, "url"),
+                value: string(action, "value"),
+                style: string(action, "style"),
+                confirm: question,
+            });
         } else {
             out.not_shown(string(action, "type"));
         }
     }
-    out.paragraph(&shown.join(" · "));
 }
 
 /// A text object, or a string.

@@ -125,7 +125,11 @@ impl CommandReply {
             BotEventFormat::Slack => {
                 let incoming = Incoming::slack(&Value::Object(value)).ok()?;
                 let is_stored = is_public || self.effect() == LateEffect::Replace;
-                let incoming = incoming.with_buttons(ButtonUse::of(is_stored));
+                let incoming = incoming.with_buttons(if is_stored {
+                    ButtonUse::Pressed
+                } else {
+                    ButtonUse::Text
+                });
                 (incoming.content, incoming.metadata)
             }
             BotEventFormat::Standard => {

@@ -313,17 +313,18 @@ async fn a_press_of_a_button_reaches_the_program_which_replaces_the_message() {
         .await;
     let (thread, message) = asked(&r).await;
     let shown = r.t.bo.message(&message).await;
-    assert_eq!(
-        shown["content"],
-        "Deploy?\n\n[Docs](<https://docs.example>)"
-    );
+    assert_eq!(shown["content"], "Deploy?");
     assert_eq!(
         shown["metadata"]["buttons"],
         json!([
+            {"id": "button-1", "text": "Docs", "url": "https://docs.example"},
             {"id": "yes", "text": "Yes", "value": "web 7", "style": "primary", "confirm": "Really?"},
-            {"id": "button-2", "text": "No"},
+            {"id": "button-3", "text": "No"},
         ])
     );
+    // A link is opened, not pressed.
+    let link = format!("/v1/messages/{message}/buttons/button-1");
+    assert_eq!(r.t.bo.act(&link).await.refused(404), "not_found");
     r.server
         .answer("program", [ProgramAnswer::Text("On **it**")]);
     let press = format!("/v1/messages/{message}/buttons/yes");
@@ -350,14 +351,12 @@ async fn a_press_of_a_button_reaches_the_program_which_replaces_the_message() {
 #[tokio::test]
 async fn buttons_are_only_for_people_who_can_post_where_the_message_is() {
     let r = commanded().await;
-    // Without a subscription, the labels are shown.
+    // Without a subscription, only links are buttons; of others, the labels are shown.
     let (_, plain) = asked(&r).await;
     let shown = r.t.bo.message(&plain).await;
-    assert_eq!(
-        shown["content"],
-        "Deploy?\n\n[Docs](<https://docs.example>)\n\nYes · No"
-    );
-    assert_eq!(shown["metadata"]["buttons"], Value::Null);
+    assert_eq!(shown["content"], "Deploy?\n\nYes · No");
+    let docs = json!([{"id": "button-1", "text": "Docs", "url": "https://docs.example"}]);
+    assert_eq!(shown["metadata"]["buttons"], docs);
     let url = r.server.url("program");
     r.subscribe(json!({"url": url, "events": ["app_mention"]}))
         .await;

@@ -359,7 +359,7 @@ pub struct MessageMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub shown_as: Option<ShownAs>,
-    /// Buttons below a bot's message, whose presses its program gets; at most 25.
+    /// Buttons below a bot's message: links, and those whose presses its program gets; at most 25.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub buttons: Vec<MessageButton>,
     /// Previews of links that bots added to a person's message; at most 5.
@@ -404,6 +404,10 @@ pub struct MessageButton {
     pub id: String,
     /// At most 75 characters.
     pub text: String,
+    /// Address that the button opens, http or https; a button without it is pressed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub url: Option<String>,
     /// Sent to the program with each press; at most 2,000 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

@@ -46,14 +46,14 @@ pub(super) async fn sent(c: Conn, call: &Call<'_>) -> Result<Sent, Refusal> {
     let mut c = c;
     let buttons = match call.caller.bot() {
         Some(bot) => hooks::button_use(&mut c, bot).await?,
-        None => ButtonUse::Label,
+        None => ButtonUse::Text,
     };
     read_sent(c, call, buttons).await
 }
 
 /// The same for a message that is not stored, whose buttons nobody could press.
 pub(super) async fn sent_to_one(c: Conn, call: &Call<'_>) -> Result<Sent, Refusal> {
-    read_sent(c, call, ButtonUse::Label).await
+    read_sent(c, call, ButtonUse::Text).await
 }
 
 async fn read_sent(c: Conn, call: &Call<'_>, buttons: ButtonUse) -> Result<Sent, Refusal> {

@@ -28,7 +28,7 @@ fn read(bot: BotId, bot_name: &str, links: Value) -> Result<Vec<Unfurl>, SlackFa
     let unfurl = |(url, attachment): (String, Value)| {
         let message = json!({"attachments": [attachment]});
         let incoming = Incoming::slack(&message).map_err(SlackFault::from)?;
-        let incoming = incoming.with_buttons(ButtonUse::Label);
+        let incoming = incoming.with_buttons(ButtonUse::Text);
         if incoming.content.len() > UNFURL_BYTES_MAX {
             return Err(SlackFault::MsgTooLong);
         }
