@@ -16,6 +16,10 @@ pub struct BotSummary {
     pub id: BotId,
     pub handle: String,
     pub name: String,
+    /// Omitted if the bot has no picture.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub avatar_url: Option<String>,
     /// Names of its commands, without the slash.
     #[sqlx(skip)]
     pub commands: Vec<String>,
@@ -66,7 +70,7 @@ pub async fn list_bots(
     limit: i64,
 ) -> Result<Vec<BotSummary>, DbError> {
     let mut found: Vec<BotSummary> = c
-        .q("select b.id, b.handle, u.name from bots b join users u on u.id = b.id where b.workspace_id = $1 \
+        .q("select b.id, b.handle, u.name, u.avatar_url from bots b join users u on u.id = b.id where b.workspace_id = $1 \
          and (not exists (select 1 from members m where m.workspace_id = $1 and m.user_id = $3 and m.role = 'guest') \
          or exists (select 1 from bot_channels bc join channel_members cm on cm.channel_id = bc.channel_id \
          where bc.bot_id = b.id and cm.user_id = $3)) order by b.id limit $2")
@@ -79,13 +83,13 @@ pub async fn list_bots(
     Ok(found)
 }
 
-/// Appends `bot.updated` for a new or renamed bot, and for new commands. The workspace must be locked.
+/// Appends `bot.updated` for a new or renamed bot, a new picture, and new commands. The workspace must be locked.
 ///
 /// # Errors
 /// Only database errors.
 pub async fn announce_bot(c: &mut Conn, workspace: WorkspaceId, id: BotId) -> Result<(), DbError> {
     let mut bot: BotSummary = c
-        .q("select b.id, b.handle, u.name from bots b join users u on u.id = b.id where b.id = $1")
+        .q("select b.id, b.handle, u.name, u.avatar_url from bots b join users u on u.id = b.id where b.id = $1")
         .bind(id)
         .one()
         .await?;

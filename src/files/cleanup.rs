@@ -63,7 +63,7 @@ pub async fn cleanup(
     Ok(())
 }
 
-/// Turns pictures that no emoji, person, or agent version uses any longer into ordinary uploads. As long as a version refers to
+/// Turns pictures that no emoji, person, bot, or agent version uses any longer into ordinary uploads. As long as a version refers to
 /// a picture, an agent can be rolled back to it.
 async fn release_pictures(db: &Db, before: Timestamp) -> Result<(), DbError> {
     let mut after = FileId(Uuid::nil());
@@ -84,7 +84,7 @@ async fn release_pictures(db: &Db, before: Timestamp) -> Result<(), DbError> {
         for (id, workspace) in pictures {
             if !is_named(&mut db.read().await?, id, workspace).await? {
                 db.write(workspace.0, async move |c: &mut Conn| {
-                    // The picture may have been assigned to an agent in the meantime.
+                    // The picture may have been assigned in the meantime.
                     if is_named(c, id, workspace).await? {
                         return Ok(());
                     }
@@ -112,7 +112,7 @@ pub async fn remove_picture(
     Ok(())
 }
 
-/// Returns true if an emoji, a person, or any version of an agent or a persona, uses this picture. Agents that inherit the picture from a base count as well.
+/// Returns true if an emoji, a person, a bot, or any version of an agent or a persona, uses this picture. Agents that inherit the picture from a base count as well.
 async fn is_named(c: &mut Conn, id: FileId, workspace: WorkspaceId) -> Result<bool, DbError> {
     let found: Option<(i64,)> = c
         .q("select v.version from agents a join agent_versions v on v.agent_id = a.id where a.workspace_id = $1 \
@@ -120,6 +120,8 @@ async fn is_named(c: &mut Conn, id: FileId, workspace: WorkspaceId) -> Result<bo
             union all select v.version from personas p join persona_versions v on v.persona_id = p.id where p.workspace_id = $1 \
             and v.content -> 'avatar' ->> 'file_id' = $2 \
             union all select cast(1 as bigint) from emoji e where e.workspace_id = $1 and e.file_id = $3 \
+            union all select cast(1 as bigint) from bots b join users u on u.id = b.id \
+            where b.workspace_id = $1 and u.avatar_url = '/v1/files/' || $2 \
             union all select cast(1 as bigint) from files f join users u on u.id = f.created_by \
             where f.id = $3 and u.avatar_url = '/v1/files/' || $2 limit 1")
         .bind(workspace)

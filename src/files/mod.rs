@@ -29,7 +29,7 @@ pub use error::{ATTACHMENTS_MAX, FileError};
 pub use kind::{Delivery, Kind};
 pub use name::clean_name;
 pub use own_picture::{
-    find_shared_workspace, remove_own_picture, remove_picture_in, set_own_picture,
+    find_shared_workspace, remove_own_picture, remove_picture_in, set_bot_picture, set_own_picture,
 };
 pub use permit::{UploadBytes, UploadPermit};
 pub use receive::{Bounds, Received, receive, receive_named};

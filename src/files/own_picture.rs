@@ -1,10 +1,10 @@
-//! Pictures of people.
+//! Pictures of people and bots.
 
 use super::{FileError, cleanup::remove_picture, rows};
 use crate::{
-    auth::{AuthError, Caller},
+    auth::{Actor, AuthError, Caller},
     db::{Conn, DbError},
-    ids::{FileId, UserId, WorkspaceId},
+    ids::{BotId, FileId, UserId, WorkspaceId},
 };
 
 /// Maximum size in bytes.
@@ -20,7 +20,7 @@ fn url_of(id: FileId) -> String {
     format!("{URL_PREFIX}{id}")
 }
 
-/// Checks whether a file can be the picture of a person.
+/// Checks whether a file can be the picture of a person or a bot.
 ///
 /// # Errors
 /// A reason why it cannot be one.
@@ -57,6 +57,30 @@ pub async fn set_own_picture(c: &mut Conn, caller: &Caller, id: FileId) -> Resul
     set_url(c, caller.user, Some(url_of(id))).await?;
     match earlier.filter(|(earlier, _)| *earlier != id) {
         Some((earlier, workspace)) => Ok(remove_picture(c, workspace, earlier).await?),
+        None => Ok(()),
+    }
+}
+
+/// Makes an upload of the actor, or a picture of the workspace, the picture of a bot; `None` removes it. The earlier picture is deleted.
+///
+/// # Errors
+/// `NotFound` for any other file, `InUse` if it is attached to a message, `NoImage`, `UnfitPicture`.
+pub async fn set_bot_picture(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    bot: BotId,
+    new: Option<FileId>,
+) -> Result<(), FileError> {
+    if let Some(id) = new {
+        rows::share_avatar(c, actor, id).await?;
+        let stored = rows::find(c, id).await?.ok_or(FileError::NotFound)?;
+        check(&stored.about).map_err(FileError::UnfitPicture)?;
+    }
+    let user = UserId(bot.0);
+    let earlier = find_picture(c, user).await?;
+    set_url(c, user, new.map(url_of)).await?;
+    match earlier.filter(|earlier| Some(*earlier) != new) {
+        Some(earlier) => Ok(remove_picture(c, actor.workspace, earlier).await?),
         None => Ok(()),
     }
 }
@@ -98,17 +122,20 @@ async fn set_url(c: &mut Conn, user: UserId, url: Option<String>) -> Result<(), 
     Ok(())
 }
 
-/// The picture of a person, and its workspace.
-async fn find_own(c: &mut Conn, user: UserId) -> Result<Option<(FileId, WorkspaceId)>, DbError> {
+/// The picture of a person or a bot.
+async fn find_picture(c: &mut Conn, user: UserId) -> Result<Option<FileId>, DbError> {
     let url: Option<(Option<String>,)> = c
         .q("select avatar_url from users where id = $1")
         .bind(user)
         .opt()
         .await?;
-    let id = url
-        .and_then(|(url,)| url)
-        .and_then(|url| FileId::parse(url.strip_prefix(URL_PREFIX)?).ok());
-    let Some(id) = id else {
+    let url = url.and_then(|(url,)| url);
+    Ok(url.and_then(|url| FileId::parse(url.strip_prefix(URL_PREFIX)?).ok()))
+}
+
+/// The picture of a person, and its workspace.
+async fn find_own(c: &mut Conn, user: UserId) -> Result<Option<(FileId, WorkspaceId)>, DbError> {
+    let Some(id) = find_picture(c, user).await? else {
         return Ok(None);
     };
     let stored = rows::find(c, id).await?;

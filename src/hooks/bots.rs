@@ -17,6 +17,7 @@ use crate::{
     },
     chat::{ChatError, access, bots::announce_bot, channels::ChannelKind},
     db::{Conn, DbError, Json, dialect, now},
+    files::set_bot_picture,
     ids::{ApiKeyId, BotId, ChannelId, HookId},
     secrets,
 };
@@ -119,7 +120,8 @@ pub async fn create_bot(c: &mut Conn, actor: &Actor<'_>, form: &BotForm) -> Resu
 /// Changes a bot, if it still has the version `expected`.
 ///
 /// # Errors
-/// `BotNotFound`, `Stale`, `ChannelNotFound`, `ChannelArchived`, `CommandTaken`, `Invalid`, or an error from `Actor::require`.
+/// `BotNotFound`, `Stale`, `ChannelNotFound`, `ChannelArchived`, `CommandTaken`, `File` for the picture, `Invalid`, or an error from
+/// `Actor::require`.
 pub async fn patch_bot(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -151,6 +153,9 @@ pub async fn patch_bot(
             .await?;
         mark_names_changed(c).await?;
     }
+    if let Some(picture) = patch.avatar_file_id {
+        set_bot_picture(c, actor, id, picture).await?;
+    }
     patch
         .link_domains
         .as_deref()
@@ -173,7 +178,7 @@ pub async fn patch_bot(
     if let Some(commands) = &patch.commands {
         set_commands(c, actor.workspace, id, commands).await?;
     }
-    if patch.name.is_some() || patch.commands.is_some() {
+    if patch.name.is_some() || patch.commands.is_some() || patch.avatar_file_id.is_some() {
         announce_bot(c, actor.workspace, id).await?;
     }
     if patch.status == Some(BotStatus::Active) {
@@ -213,6 +218,7 @@ pub async fn delete_bot(
         secrets::delete(c, &hook.to_string()).await?;
     }
     remove_subscription(c, actor.workspace, id).await?;
+    set_bot_picture(c, actor, id, None).await?;
     handles::release(c, actor.workspace, id.0).await?;
     c.q("delete from bots where id = $1").bind(id).run().await?;
     if bot.last_used_at.is_none() {

@@ -5,6 +5,7 @@ use crate::{
     auth::AuthError,
     chat::ChatError,
     db::DbError,
+    files::FileError,
     http::{ApiError, ErrorCode, error::StatusCode},
     text_enum::text_enum,
 };
@@ -53,6 +54,8 @@ pub enum HookError {
     #[error(transparent)]
     Chat(#[from] ChatError),
     #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
     Auth(#[from] AuthError),
     #[error(transparent)]
     Db(#[from] DbError),
@@ -91,6 +94,7 @@ impl From<HookError> for ApiError {
                 make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue).param(param)
             }
             E::Chat(e) => e.into(),
+            E::File(e) => ApiError::from(e).param_if_none("avatar_file_id"),
             E::Auth(e) => e.into(),
             E::Db(e) => e.into(),
         }

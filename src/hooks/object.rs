@@ -11,7 +11,7 @@ use crate::{
     auth::{Scope, Scopes},
     chat::post::MentionLimit,
     db::Json,
-    ids::{ApiKeyId, BotId, ChannelId, HookId, UserId},
+    ids::{ApiKeyId, BotId, ChannelId, FileId, HookId, UserId},
     patch::{nullable, present},
     text_enum::text_enum,
     time::Timestamp,
@@ -258,6 +258,9 @@ pub struct BotPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub name: Option<String>,
+    /// Your upload that is not attached to a message: a PNG, JPEG, or WebP of at most 1 MiB and 1,024 × 1,024 pixels. Null removes the picture.
+    #[serde(default, deserialize_with = "nullable")]
+    pub avatar_file_id: Option<Option<FileId>>,
     /// An empty text removes it.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]

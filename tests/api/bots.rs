@@ -3,7 +3,10 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Person, Team, id, list, team, text, visitor};
+use crate::{
+    emoji::PNG,
+    support::{Person, Team, id, list, team, text, visitor},
+};
 
 /// A bot, and a program with its key.
 struct Robot {
@@ -345,4 +348,32 @@ async fn a_deleted_bot_leaves_its_messages_and_their_name() {
         .await
         .is(422);
     assert_eq!(list(&t.ada.get("/v1/bots").await.ok(), "/data").len(), 1);
+}
+
+#[tokio::test]
+async fn an_admin_sets_the_picture_of_a_bot() {
+    let t = team().await;
+    let bot = robot(&t, "Deploy", &[&t.general]).await;
+    let path = format!("/v1/bots/{}", bot.id);
+    let file = t.ada.upload("deploy.png", PNG).await;
+    let url = text(&file, "/url");
+    let theirs = t.bo.upload("bo.png", &[PNG, b"other"].concat()).await;
+    let form = json!({"avatar_file_id": id(&theirs)});
+    t.ada.patch(&path, form).await.refused(404);
+    let form = json!({"avatar_file_id": id(&file)});
+    t.bo.patch(&path, form.clone()).await.refused(403);
+    let mut window = t.bo.socket().await;
+    let changed = t.ada.patch(&path, form).await.is(200);
+    assert_eq!(changed["avatar_url"], json!(url));
+    let event = window.of("bot.updated").await;
+    assert_eq!(event["data"]["bot"]["avatar_url"], json!(url));
+    assert_eq!(t.bo.get(&url).await.status, 200);
+    let sent = json!({"content": "Done"});
+    let posted = bot.program.post(&start(&t.general), sent).await;
+    let author = &posted.is(201)["message"]["author"];
+    assert_eq!(author["avatar_url"], json!(url));
+    let none = json!({"avatar_file_id": null});
+    let changed = t.ada.patch(&path, none).await.is(200);
+    assert_eq!(changed["avatar_url"], Value::Null);
+    t.ada.get(&url).await.refused(404);
 }
