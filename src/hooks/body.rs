@@ -236,6 +236,10 @@ impl Reader<'_> {
         {
             return self.json(&value);
         }
+        // `curl -d 'text'` sends a text as a form.
+        if !text.contains('=') {
+            return Ok(plain(text, &self.head.query));
+        }
         let mut members = Map::new();
         for (name, value) in form_urlencoded::parse(text.as_bytes()).take(100) {
             if name == "payload" {
@@ -248,7 +252,6 @@ impl Reader<'_> {
         if members.contains_key("text") || members.contains_key("title") {
             return from_members(&Value::Object(members));
         }
-        // `curl -d 'text'` sends a text as a form.
         Ok(plain(text, &self.head.query))
     }
 
@@ -502,6 +505,11 @@ mod tests {
             ("application/octet-stream", "Hello"),
         ] {
             assert_eq!(read(kind, body).unwrap().content, "Hello", "{kind} {body}");
+        }
+        // The names of members are texts, too.
+        for text in ["text", "payload", "title", "x = y"] {
+            let found = read("application/x-www-form-urlencoded", text).unwrap();
+            assert_eq!(found.content, text);
         }
     }
 
