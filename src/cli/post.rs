@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::output::say;
-use crate::{hooks::fenced, trust};
+use crate::{hooks::fenced, slack::parse_channel, trust};
 
 /// Time for which an unreachable server is tried again.
 const RETRY_FOR: Duration = Duration::from_secs(30);
@@ -24,7 +24,6 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
 /// Maximum size of a message; the server rejects longer ones.
 const STDIN_BYTES_MAX: u64 = 1024 * 1024;
 const FILES_MAX: usize = 10;
-const CHANNELS_MAX: usize = 100;
 
 #[derive(Args)]
 pub(super) struct PostCommand {
@@ -34,7 +33,7 @@ pub(super) struct PostCommand {
     /// Address of the server
     #[arg(long, env = "OPENVIBE_URL")]
     url: Option<String>,
-    /// API key with `chat:write` and `chat:read`
+    /// API key of a person or a bot, with `chat:write` and `chat:read`
     #[arg(long, env = "OPENVIBE_API_KEY", hide_env_values = true)]
     api_key: Option<String>,
     /// Name or ID of the channel, with an API key
@@ -292,6 +291,12 @@ async fn to_hook(
     Ok(answer["url"].as_str().unwrap_or_default().to_owned())
 }
 
+/// A text in an answer; empty if it is absent.
+fn text_at<'a>(answer: &'a Value, pointer: &str) -> &'a str {
+    let found = answer.pointer(pointer).and_then(Value::as_str);
+    found.unwrap_or_default()
+}
+
 /// A server and an API key.
 struct ApiServer<'a> {
     sender: RetryingClient,
@@ -300,11 +305,6 @@ struct ApiServer<'a> {
 }
 
 impl ApiServer<'_> {
-    async fn get(&self, path: &str) -> anyhow::Result<Value> {
-        let request = self.sender.client.get(format!("{}{path}", self.base));
-        self.sender.send(request.bearer_auth(self.key)).await
-    }
-
     async fn create(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
         let request = self.sender.client.post(format!("{}{path}", self.base));
         self.sender
@@ -312,24 +312,22 @@ impl ApiServer<'_> {
             .await
     }
 
+    /// The ID of a channel. Slack's Web API finds names, also for the keys of bots.
     async fn channel_id(&self, wanted: &str) -> anyhow::Result<String> {
         if wanted.starts_with("chan_") {
             return Ok(wanted.to_owned());
         }
         let name = wanted.trim_start_matches('#');
-        let mut after = String::new();
-        for _ in 0..CHANNELS_MAX {
-            let page = self.get(&format!("/v1/channels?limit=100{after}")).await?;
-            let mut channels = page["data"].as_array().into_iter().flatten();
-            if let Some(channel) = channels.find(|channel| channel["name"] == name) {
-                return Ok(channel["id"].as_str().unwrap_or_default().to_owned());
-            }
-            if page["has_more"] != true {
-                break;
-            }
-            after = format!("&after={}", page["last_id"].as_str().unwrap_or_default());
-        }
-        bail!("there is no channel #{name} that this key can read")
+        let named = json!({"channel": format!("#{name}")});
+        let answer = self.create("/api/conversations.info", &named).await?;
+        let error = text_at(&answer, "/error");
+        ensure!(
+            error != "channel_not_found",
+            "there is no channel #{name} that this key can read"
+        );
+        let id = parse_channel(text_at(&answer, "/channel/id"));
+        let id = id.with_context(|| format!("the server rejected the key: {error}"))?;
+        Ok(id.to_string())
     }
 
     async fn upload(&self, path: &Path) -> anyhow::Result<Value> {
@@ -349,6 +347,8 @@ impl ApiServer<'_> {
             }
             (None, None) => bail!(Misused("pass --channel with the name of the channel")),
         };
+        let team = self.create("/api/team.info", &json!({})).await?;
+        let slug = text_at(&team, "/team/domain");
         let mut files = Vec::new();
         for file in &command.files {
             files.push(self.upload(file).await?);
@@ -359,13 +359,8 @@ impl ApiServer<'_> {
         };
         let body = json!({"content": content, "attachments": files, "client_id": Uuid::now_v7().to_string()});
         let posted = self.create(&path, &body).await?;
-        let message = &posted["message"];
-        let of = |name: &str| message[name].as_str().unwrap_or_default().to_owned();
-        let workspaces = self.get("/v1/workspaces").await?;
-        let mut workspaces = workspaces["data"].as_array().into_iter().flatten();
-        let own = workspaces.find(|workspace| workspace["id"] == message["workspace_id"]);
-        let slug = own.and_then(|own| own["slug"].as_str()).unwrap_or_default();
-        let (channel, thread, id) = (of("channel_id"), of("thread_id"), of("id"));
+        let of = |name: &str| text_at(&posted["message"], name);
+        let (channel, thread, id) = (of("/channel_id"), of("/thread_id"), of("/id"));
         Ok(format!(
             "{}/{slug}/c/{channel}/t/{thread}#m-{id}",
             self.base

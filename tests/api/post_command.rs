@@ -12,7 +12,7 @@ use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
 };
 
-use crate::support::{Team, list, team, text, within};
+use crate::support::{Team, id, list, team, text, within};
 
 /// Runs the command with these variables.
 async fn run(settings: &[(&str, &str)], arguments: &[&str], input: &str) -> Output {
@@ -143,6 +143,26 @@ async fn a_key_posts_files_in_a_channel_by_its_name() {
     printed(&run(&settings, &["--thread", &thread, "Addition"], "").await);
     assert_eq!(threads(&t).await[0]["reply_count"], 1);
     std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
+}
+
+#[tokio::test]
+async fn the_key_of_a_bot_posts_as_the_bot() {
+    let t = team().await;
+    let form = json!({"name": "Build", "channel_ids": [t.general]});
+    let bot = id(&t.ada.post("/v1/bots", form).await.is(201));
+    let keys = format!("/v1/bots/{bot}/keys");
+    let key = t.ada.post(&keys, json!({"name": "CI"})).await.is(201);
+    let key = text(&key, "/key");
+    let settings = [("URL", t.ada.base.as_str()), ("API_KEY", key.as_str())];
+    let arguments = ["--channel", "general", "Green"];
+    let link = printed(&run(&settings, &arguments, "").await);
+    let found = threads(&t).await;
+    let thread = text(&found[0], "/id");
+    assert!(link.contains(&format!("/t/{thread}#m-msg_")), "{link}");
+    assert_eq!(found[0]["root_message"]["author"]["id"], json!(bot));
+    let elsewhere = ["--channel", "random", "Green"];
+    let problem = failed(&run(&settings, &elsewhere, "").await, 1);
+    assert!(problem.contains("there is no channel #random"), "{problem}");
 }
 
 #[tokio::test]
