@@ -561,6 +561,9 @@ mod tests {
             shown(&blocks),
             "### Build \\*1\\*\n\n**ok**\n\n---\n\n- **bold**\n\n| a | b |\n| --- | --- |\n\n(input, not shown)\n\n[Open](<https://ci.example>)"
         );
+        // Neither a divider nor a placeholder is text, so the text beside the blocks is shown.
+        let marks = json!({"text": "Deploy?", "blocks": [{"type": "divider"}, {"type": "input"}]});
+        assert_eq!(shown(&marks), "---\n\n(input, not shown)\n\nDeploy?");
         assert_eq!(
             shown(&json!({"attachments": [{"fallback": "only *this*"}]})),
             "only \\*this\\*"

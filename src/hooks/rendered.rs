@@ -15,6 +15,8 @@ pub(super) struct Rendered {
     pub(super) color: Option<String>,
     pub(super) buttons: Vec<MessageButton>,
     is_cut: bool,
+    /// True if it has more than dividers and placeholders.
+    has_text: bool,
 }
 
 /// Maximum number of notes.
@@ -53,6 +55,13 @@ impl Rendered {
         self.add(text, "\n\n");
     }
 
+    /// Adds a paragraph that is not text of the message, such as a divider.
+    pub(super) fn mark(&mut self, text: &str) {
+        let had_text = self.has_text;
+        self.paragraph(text);
+        self.has_text = had_text;
+    }
+
     /// Adds a line directly below the previous one.
     pub(super) fn line(&mut self, text: &str) {
         self.add(text, "\n");
@@ -63,6 +72,7 @@ impl Rendered {
         if text.trim().is_empty() {
             return;
         }
+        self.has_text = true;
         if self.is_full() {
             self.is_cut = true;
             return;
@@ -82,7 +92,7 @@ impl Rendered {
     }
 
     pub(super) fn has_text(&self) -> bool {
-        !self.text.is_empty()
+        self.has_text
     }
 
     pub(super) fn note(&mut self, note: String) {
@@ -97,7 +107,7 @@ impl Rendered {
             .chars()
             .filter(|c| c.is_ascii_alphanumeric() || *c == '_')
             .collect();
-        self.paragraph(&format!("({}, not shown)", kind.replace('_', "\\_")));
+        self.mark(&format!("({}, not shown)", kind.replace('_', "\\_")));
         self.note(format!("{kind} is not shown"));
     }
 

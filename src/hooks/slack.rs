@@ -234,7 +234,7 @@ fn block(block: &Value, out: &mut Rendered) {
             }
             out.paragraph(&texts.join(" "));
         }
-        "divider" => out.paragraph("---"),
+        "divider" => out.mark("---"),
         "image" => image(block, out),
         "video" => {
             let title = string(&block["title"], "text");
