@@ -360,7 +360,7 @@ pub async fn list_deliveries(
     .await?)
 }
 
-/// Sends an event again that was sent or had failed for good.
+/// Sends an event again: one that was sent or had failed for good, or one that waits for its next attempt.
 ///
 /// # Errors
 /// `BotNotFound`, `NoSubscription`, `DeliveryNotFound`, or an error from `Actor::require`.
@@ -371,7 +371,7 @@ pub async fn replay_delivery(
     id: BotDeliveryId,
 ) -> Result<BotDelivery, HookError> {
     get_subscription(c, actor, bot).await?;
-    c.q("update bot_deliveries set state = $3, attempt = 0, due_at = $4 where id = $1 and bot_id = $2 and due_at is null")
+    c.q("update bot_deliveries set state = $3, attempt = 0, due_at = $4 where id = $1 and bot_id = $2 and (due_at is null or state = $3)")
         .bind(id)
         .bind(bot)
         .bind(BotDeliveryState::Queued)

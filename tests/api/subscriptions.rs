@@ -381,6 +381,27 @@ async fn a_failed_event_is_sent_again_with_the_same_id() {
 }
 
 #[tokio::test]
+async fn an_event_that_waits_for_its_next_attempt_is_sent_at_once() {
+    let p = programs().await;
+    let bot = p.robot("Deploy").await;
+    p.subscribe(&bot, "deploy", json!({})).await;
+    p.server
+        .answer("deploy", [ProgramAnswer::RetryAfter(503, 1800)]);
+    p.t.bo.start(&p.t.general, "Hello").await;
+    p.until("a failed attempt", async |p: &Programs| {
+        p.count("bot_deliveries where attempt = 1 and state = 'queued'")
+            .await
+            == 1
+    })
+    .await;
+    let waiting = id(&p.deliveries(&bot).await[0]);
+    let again = format!("{}/deliveries/{waiting}/replay", Programs::path(&bot));
+    p.t.ada.act(&again).await.is(200);
+    p.server.events("deploy", 2).await;
+    p.until_sent(1).await;
+}
+
+#[tokio::test]
 async fn a_subscription_without_success_is_paused_and_resumed_by_an_admin() {
     let p = programs().await;
     let bot = p.robot("Deploy").await;
