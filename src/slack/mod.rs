@@ -25,9 +25,9 @@ pub use objects::{
 pub use references::name_references;
 pub(crate) use rows::agent_sql;
 pub use rows::{
-    AgentRow, ConversationFilter, ConversationRow, Listing, RobotRow, channel_named, find_agent,
-    find_conversation, find_robot, handle_owner, is_member_in, list_bots_in, list_conversations,
-    list_members_in, list_robots, shows_emails, user_with_email,
+    AgentRow, ConversationFilter, ConversationRow, ConversationType, Listing, RobotRow,
+    channel_named, find_agent, find_conversation, find_robot, handle_owner, is_member_in,
+    list_bots_in, list_conversations, list_members_in, list_robots, shows_emails, user_with_email,
 };
 pub use uploads::{
     AnnouncedFile, announce_file, delete_old_uploads, find_announced, use_announced,

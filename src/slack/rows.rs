@@ -7,6 +7,7 @@ use crate::{
     chat::channels::ChannelKind,
     db::{Conn, DbError, is_visible_channel},
     ids::{AgentId, BotId, ChannelId, UserId, WorkspaceId},
+    text_enum::text_enum,
     time::Timestamp,
 };
 
@@ -37,13 +38,47 @@ pub enum Listing {
     Joined,
 }
 
+text_enum! {
+    /// Kind of a conversation, as Slack names it.
+    pub enum ConversationType {
+        Public = "public_channel",
+        Private = "private_channel",
+        /// A direct channel of two.
+        Direct = "im",
+        /// A direct channel of more.
+        Group = "mpim",
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct ConversationFilter {
     pub listing: Listing,
-    pub kinds: Vec<ChannelKind>,
+    pub types: Vec<ConversationType>,
     pub includes_archived: bool,
     pub after: Option<ChannelId>,
     pub limit: i64,
+}
+
+/// Condition for a direct channel `ch` of two, one of which can be a bot.
+macro_rules! is_pair {
+    () => {
+        "(ch.kind = 'direct' and (select count(*) from channel_members x where x.channel_id = ch.id) \
+         + (select count(*) from bot_channels b where b.channel_id = ch.id) <= 2)"
+    };
+}
+
+/// Condition for a channel `ch` of the workspace `$1` on a page, of the chosen types.
+macro_rules! is_listed {
+    () => {
+        concat!(
+            "ch.workspace_id = $1 and ch.id > $3 and (ch.archived_at is null or $5) \
+             and ((ch.kind = 'public' and $6) or (ch.kind = 'private' and $7) or (ch.kind = 'direct' and $8 and ",
+            is_pair!(),
+            ") or (ch.kind = 'direct' and $9 and not ",
+            is_pair!(),
+            "))"
+        )
+    };
 }
 
 macro_rules! conversation_sql {
@@ -54,9 +89,9 @@ macro_rules! conversation_sql {
             " as is_member, (select count(*) from channel_members x where x.channel_id = ch.id) as num_members, \
              case when ch.kind = 'direct' then coalesce((select p.user_id from channel_members p \
              where p.channel_id = ch.id and p.user_id <> $2 order by p.user_id limit 1), \
-             (select b.bot_id from bot_channels b where b.channel_id = ch.id and b.bot_id <> $2 order by b.bot_id limit 1)) end as peer, \
-             ch.kind = 'direct' and (select count(*) from channel_members x where x.channel_id = ch.id) \
-             + (select count(*) from bot_channels b where b.channel_id = ch.id) <= 2 as is_pair from channels ch ",
+             (select b.bot_id from bot_channels b where b.channel_id = ch.id and b.bot_id <> $2 order by b.bot_id limit 1)) end as peer, ",
+            is_pair!(),
+            " as is_pair from channels ch ",
             $tail
         )
     };
@@ -97,21 +132,26 @@ pub async fn list_conversations(
     let q = match (caller.bot(), filter.listing) {
         (Some(_), _) => c.q(conversation_sql!(
             "TRUE",
-            "join bot_channels bc on bc.channel_id = ch.id and bc.bot_id = $2 \
-             where ch.workspace_id = $1 and ch.id > $3 and (ch.archived_at is null or $5) \
-             and ((ch.kind = 'public' and $6) or (ch.kind = 'private' and $7) or (ch.kind = 'direct' and $8)) order by ch.id limit $4"
+            concat!(
+                "join bot_channels bc on bc.channel_id = ch.id and bc.bot_id = $2 where ",
+                is_listed!(),
+                " order by ch.id limit $4"
+            )
         )),
         (None, Listing::Joined) => c.q(conversation_sql!(
             "TRUE",
-            "join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 \
-             where ch.workspace_id = $1 and ch.id > $3 and (ch.archived_at is null or $5) \
-             and ((ch.kind = 'public' and $6) or (ch.kind = 'private' and $7) or (ch.kind = 'direct' and $8)) order by ch.id limit $4"
+            concat!(
+                "join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 where ",
+                is_listed!(),
+                " order by ch.id limit $4"
+            )
         )),
         (None, Listing::Visible) => c.q(conversation_sql!(
             "exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $2)",
             concat!(
-                "where ch.workspace_id = $1 and ch.id > $3 and (ch.archived_at is null or $5) \
-                 and ((ch.kind = 'public' and $6) or (ch.kind = 'private' and $7) or (ch.kind = 'direct' and $8)) and ",
+                "where ",
+                is_listed!(),
+                " and ",
                 is_visible_channel!("ch", "$2"),
                 " order by ch.id limit $4"
             )
@@ -122,9 +162,10 @@ pub async fn list_conversations(
         .bind(filter.after.unwrap_or(ChannelId(Uuid::nil())))
         .bind(filter.limit)
         .bind(filter.includes_archived)
-        .bind(filter.kinds.contains(&ChannelKind::Public))
-        .bind(filter.kinds.contains(&ChannelKind::Private))
-        .bind(filter.kinds.contains(&ChannelKind::Direct))
+        .bind(filter.types.contains(&ConversationType::Public))
+        .bind(filter.types.contains(&ConversationType::Private))
+        .bind(filter.types.contains(&ConversationType::Direct))
+        .bind(filter.types.contains(&ConversationType::Group))
         .all()
         .await
 }

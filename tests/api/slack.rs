@@ -276,6 +276,13 @@ async fn a_bot_writes_to_people_directly() {
         .good("conversations.open", json!({"users": users}))
         .await;
     assert_eq!(group["channel"]["is_mpim"], true);
+    for (types, id) in [("im", &json!(channel)), ("mpim", &group["channel"]["id"])] {
+        let listed = program
+            .good("conversations.list", json!({"types": types}))
+            .await;
+        assert_eq!(list(&listed, "/channels").len(), 1, "{types}");
+        assert_eq!(&listed["channels"][0]["id"], id);
+    }
     program
         .refused(
             "conversations.open",
@@ -386,6 +393,26 @@ async fn lists_continue_at_their_cursors() {
     let until = json!({"channel": "general", "latest": middle, "inclusive": true});
     let until = program.good("conversations.history", until).await;
     assert_eq!(until["messages"][0]["ts"], json!(middle));
+}
+
+#[tokio::test]
+async fn the_history_continues_before_its_oldest_message() {
+    let t = team().await;
+    let program = person(&t.bo).await;
+    for n in 0..3 {
+        t.bo.thread(&t.general, &format!("Thread {n}")).await;
+    }
+    let mut found = Vec::new();
+    let mut args = json!({"channel": "general", "limit": 1});
+    for _ in 0..3 {
+        let page = program.good("conversations.history", args.clone()).await;
+        let messages = list(&page, "/messages");
+        assert_eq!(messages.len(), 1, "{page}");
+        found.push(text(&messages[0], "/text"));
+        args["latest"] = messages[0]["ts"].clone();
+        assert_eq!(page["has_more"], json!(found.len() < 3));
+    }
+    assert_eq!(found, ["Thread 2", "Thread 1", "Thread 0"]);
 }
 
 #[tokio::test]

@@ -11,34 +11,34 @@ use super::{
 use crate::{
     auth::Caller,
     chat::{
-        channels::{self, ChannelKind, ChannelUpdate},
+        channels::{self, ChannelUpdate},
         messages::{self, Message, RootRange, Window},
     },
     db::Conn,
     hooks::{SlackTs, slack_ts},
     ids::{BEFORE_ALL_SEQS, ChannelId, MessageId, UserId},
     realtime::hub::Conversation,
-    slack::{self, ConversationFilter, Listing, SlackFault, ThreadFacts},
+    slack::{self, ConversationFilter, ConversationType, Listing, SlackFault, ThreadFacts},
 };
 
 const CHANNELS_DEFAULT: i64 = 100;
 const CHANNELS_MAX: i64 = 1000;
 const MESSAGES_DEFAULT: i64 = 100;
 const MESSAGES_MAX: i64 = 999;
+/// Number of messages of one millisecond that are told apart at an end of a range.
+const OF_ONE_TS_MAX: i64 = 16;
 const MEMBERS_DEFAULT: i64 = 100;
 
 /// Kinds of channels in the argument `types`.
-fn kinds(call: &Call<'_>) -> Result<Vec<ChannelKind>, SlackFault> {
+fn types(call: &Call<'_>) -> Result<Vec<ConversationType>, SlackFault> {
     let Some(text) = call.args.text("types") else {
-        return Ok(vec![ChannelKind::Public]);
+        return Ok(vec![ConversationType::Public]);
     };
-    let kind = |name: &str| match name.trim() {
-        "public_channel" => Ok(ChannelKind::Public),
-        "private_channel" => Ok(ChannelKind::Private),
-        "im" | "mpim" => Ok(ChannelKind::Direct),
-        _ => Err(SlackFault::InvalidArguments),
+    let read = |name: &str| {
+        let found = name.trim().parse::<ConversationType>();
+        found.map_err(|_| SlackFault::InvalidArguments)
     };
-    text.split(',').take(10).map(kind).collect()
+    text.split(',').take(10).map(read).collect()
 }
 
 pub(super) async fn list(call: &Call<'_>, listing: Listing) -> Answer {
@@ -49,7 +49,7 @@ pub(super) async fn list(call: &Call<'_>, listing: Listing) -> Answer {
     };
     let filter = ConversationFilter {
         listing,
-        kinds: kinds(call)?,
+        types: types(call)?,
         includes_archived: !call.args.is_set("exclude_archived"),
         after,
         limit: limit + 1,
@@ -111,7 +111,7 @@ fn is_between(call: &Call<'_>, message: &Message) -> Result<bool, SlackFault> {
 
 pub(super) async fn history(call: &Call<'_>) -> Answer {
     let limit = call.args.limit(MESSAGES_DEFAULT, MESSAGES_MAX)?;
-    // Messages of the same millisecond are told apart below.
+    // Messages of the same millisecond are told apart by `is_between`.
     let oldest = ts_arg(call, "oldest")?;
     let latest = ts_arg(call, "latest")?;
     let first = oldest.map(|ts| ts.range().first);
@@ -124,12 +124,21 @@ pub(super) async fn history(call: &Call<'_>) -> Answer {
     let before = end.unwrap_or(max).min(cursor.unwrap_or(max));
     let mut c = call.state.db.read().await?;
     let channel = call.channel_arg(&mut c).await?;
+    let of_one_ts = match (oldest, latest) {
+        (None, None) => 0,
+        _ => OF_ONE_TS_MAX,
+    };
     let range = RootRange {
         after: first.unwrap_or(MessageId(uuid::Uuid::nil())),
         before,
-        limit: limit + 1,
+        limit: limit + 1 + of_one_ts,
     };
-    let mut rows = messages::list_roots(&mut c, channel, range).await?;
+    let mut rows = Vec::new();
+    for (message, count) in messages::list_roots(&mut c, channel, range).await? {
+        if is_between(call, &message)? {
+            rows.push((message, count));
+        }
+    }
     let page = usize::try_from(limit).unwrap_or(usize::MAX);
     let has_more = rows.len() > page;
     rows.truncate(page);
@@ -137,13 +146,11 @@ pub(super) async fn history(call: &Call<'_>) -> Answer {
     let next = last.filter(|_| has_more);
     let mut shown = Vec::with_capacity(rows.len());
     for (message, count) in &rows {
-        if is_between(call, message)? {
-            let facts = ThreadFacts {
-                thread_ts: None,
-                reply_count: Some(*count).filter(|count| *count > 0),
-            };
-            shown.push(slack::message(message, &facts, &call.state.public_url));
-        }
+        let facts = ThreadFacts {
+            thread_ts: None,
+            reply_count: Some(*count).filter(|count| *count > 0),
+        };
+        shown.push(slack::message(message, &facts, &call.state.public_url));
     }
     Ok(json!({
         "messages": shown, "has_more": has_more, "pin_count": 0, "response_metadata": next_page(next),
