@@ -610,6 +610,30 @@ async fn a_program_for_slack_gets_the_changes_of_its_channels() {
 }
 
 #[tokio::test]
+async fn an_answer_in_the_direct_channel_of_a_bot_reaches_its_program() {
+    let p = programs().await;
+    let bot = p.robot("Deploy").await;
+    let form =
+        json!({"url": p.server.url("slack"), "format": "slack", "events": ["message.created"]});
+    p.server.answer("slack", [ProgramAnswer::Challenge]);
+    p.t.ada.put(&Programs::path(&bot), form).await.is(200);
+    let sent = json!({"channel": p.t.bo.id, "text": "Deploy now?"});
+    let posted = bot.program.post("/api/chat.postMessage", sent).await;
+    let channel = text(&posted.is(200), "/channel");
+    let channels = p.t.bo.get("/v1/channels").await.ok();
+    let mut all = list(&channels, "/data").into_iter();
+    let direct = all.find(|channel| channel["bot_id"] == json!(bot.id));
+    p.t.bo.start(&id(&direct.unwrap()), "Yes").await;
+    let event = p.server.events("slack", 2).await[1].json();
+    let event = &event["event"];
+    assert_eq!(
+        (&event["type"], &event["channel_type"], &event["channel"]),
+        (&json!("message"), &json!("im"), &json!(channel))
+    );
+    assert_eq!(event["text"], "Yes");
+}
+
+#[tokio::test]
 async fn a_secret_is_shown_only_if_it_was_stored() {
     let p = programs().await;
     let bot = p.robot("Deploy").await;
