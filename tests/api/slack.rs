@@ -254,7 +254,7 @@ async fn a_bot_writes_to_people_directly() {
     );
     let inbox = t.bo.get("/v1/inbox").await.ok();
     assert_eq!(inbox["data"][0]["reason"], "direct");
-    let place = text(shown, "/id");
+    let place = text(&shown, "/id");
     t.bo.thread(&place, "Thanks").await;
     let history = program
         .good("conversations.history", json!({"channel": channel}))
