@@ -117,6 +117,31 @@ async fn a_mention_and_a_reaction_of_a_placeholder_become_those_of_the_member() 
     assert_eq!(after[0]["mentions"][0]["id"], t.bo.id.as_str());
 }
 
+#[tokio::test]
+async fn the_direct_channel_of_a_bot_and_a_placeholder_becomes_that_of_the_bot_and_the_member() {
+    let t = unlimited_team().await;
+    let past = placeholder(&t.app, &t.ada.workspace, "Past").await;
+    let form = json!({"name": "Deploy", "channel_ids": []});
+    let bot = id(&t.ada.post("/v1/bots", form).await.is(201));
+    let keys = format!("/v1/bots/{bot}/keys");
+    let key = t.ada.post(&keys, json!({"name": "CI"})).await.is(201);
+    let program = visitor(&t.app.base).with_key(&text(&key, "/key"));
+    let open = "/api/conversations.open";
+    let before = program.post(open, json!({"users": past})).await.is(200);
+    assert_eq!(before["ok"], true, "{before}");
+    let path = format!("/v1/members/{past}/merge");
+    t.ada.post(&path, json!({"into": t.bo.id})).await.is(202);
+    gone(&t.ada, &past).await;
+    let after = program.post(open, json!({"users": t.bo.id})).await.is(200);
+    assert_eq!(after["channel"]["id"], before["channel"]["id"]);
+    // Bo's notes are not in it.
+    let notes =
+        t.bo.post("/v1/direct", json!({"member_ids": []}))
+            .await
+            .is(201);
+    assert_eq!(notes.get("bot_id"), None, "{notes}");
+}
+
 /// Number of memberships in channels of people who are not in the workspace.
 async fn foreign_members(t: &Team) -> i64 {
     let sql =

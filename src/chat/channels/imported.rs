@@ -8,7 +8,9 @@ use crate::{
     chat::{
         ChatError,
         event::{ChannelEvent, ChannelImportedEvent},
-        rows::channel::{ChannelKind, audience, direct_key, get_channel},
+        rows::channel::{
+            ChannelKind, audience, direct_key, get_channel, members_of_key, partner_of_key,
+        },
     },
     db::{Conn, now},
     ids::{ChannelId, UserId, WorkspaceId},
@@ -227,11 +229,10 @@ pub async fn take_over_channels(
                 .bind(placeholder)
                 .run()
                 .await?;
-            let mut members: Vec<UserId> =
-                key.split(' ').filter_map(|id| id.parse().ok()).collect();
+            let mut members = members_of_key(&key);
             members.retain(|user| *user != placeholder);
             members.push(into);
-            let key = direct_key(&members, None);
+            let key = direct_key(&members, partner_of_key(&key));
             // Another direct channel of the same people keeps its key.
             if find_direct(c, workspace, &key).await?.is_none() {
                 c.q("update channels set direct_key = $2 where id = $1")

@@ -106,7 +106,10 @@ pub(in crate::chat) struct Row {
 impl From<Row> for Channel {
     fn from(row: Row) -> Self {
         let member_ids = row.direct_key.as_deref().map(members_of_key);
-        let bot_id = row.direct_key.as_deref().and_then(bot_of_key);
+        let bot_id = match row.direct_key.as_deref().and_then(partner_of_key) {
+            Some(DirectPartner::Bot(id)) => Some(id),
+            Some(DirectPartner::Agent(_)) | None => None,
+        };
         let stores: Vec<String> = serde_json::from_str(&row.vector_store_ids).unwrap_or_default();
         let set = row.set_agent_id.zip(row.mode).zip(row.daily_max);
         Self {
@@ -151,12 +154,15 @@ pub(in crate::chat) fn direct_key(members: &[UserId], partner: Option<DirectPart
     ids.join(" ")
 }
 
-fn members_of_key(key: &str) -> Vec<UserId> {
+pub(in crate::chat) fn members_of_key(key: &str) -> Vec<UserId> {
     key.split(' ').filter_map(|id| id.parse().ok()).collect()
 }
 
-fn bot_of_key(key: &str) -> Option<BotId> {
-    key.split(' ').find_map(|id| id.parse().ok())
+pub(in crate::chat) fn partner_of_key(key: &str) -> Option<DirectPartner> {
+    key.split(' ').find_map(|id| {
+        let agent = id.parse().map(DirectPartner::Agent);
+        agent.or_else(|_| id.parse().map(DirectPartner::Bot)).ok()
+    })
 }
 
 macro_rules! channel_sql {
@@ -202,11 +208,14 @@ mod tests {
         let (a, b) = (UserId::new(), UserId::new());
         assert_eq!(direct_key(&[a, b], None), direct_key(&[b, a, b], None));
         let (agent, bot) = (AgentId::new(), BotId::new());
-        let with_agent = direct_key(&[a, b], Some(DirectPartner::Agent(agent)));
-        let with_bot = direct_key(&[a, b], Some(DirectPartner::Bot(bot)));
-        assert_ne!(direct_key(&[a, b], None), with_agent);
-        for (key, found) in [(with_agent, None), (with_bot, Some(bot))] {
-            assert_eq!((members_of_key(&key).len(), bot_of_key(&key)), (2, found));
+        let partners = [DirectPartner::Agent(agent), DirectPartner::Bot(bot)];
+        for partner in partners.map(Some).into_iter().chain([None]) {
+            let key = direct_key(&[a, b], partner);
+            assert_eq!(
+                (members_of_key(&key).len(), partner_of_key(&key)),
+                (2, partner)
+            );
+            assert_eq!(key == direct_key(&[a, b], None), partner.is_none());
         }
     }
 }
