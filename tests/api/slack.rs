@@ -292,6 +292,35 @@ async fn a_bot_writes_to_people_directly() {
 }
 
 #[tokio::test]
+async fn a_bot_reads_its_direct_channels_and_writes_only_to_people_who_are_there() {
+    let t = team().await;
+    let (bot, program) = bot(&t, &[]).await;
+    let bo = slack_id('U', &t.bo.id);
+    let of_two = program
+        .good("conversations.open", json!({"users": bo}))
+        .await;
+    let users = format!("{bo},{}", slack_id('U', &t.ada.id));
+    program
+        .good("conversations.open", json!({"users": users}))
+        .await;
+    t.ada
+        .delete(&format!("/v1/members/{}", t.bo.id))
+        .await
+        .is(204);
+    let sent = json!({"channel": of_two["channel"]["id"], "text": "Your build failed"});
+    program
+        .refused("chat.postMessage", sent, "restricted_action")
+        .await;
+    program
+        .refused("conversations.open", json!({"users": bo}), "user_not_found")
+        .await;
+    let channels = t.ada.get("/v1/channels").await.ok();
+    let mut all = list(&channels, "/data").into_iter();
+    let group = all.find(|channel| channel["bot_id"] == json!(bot));
+    t.ada.thread(&id(&group.unwrap()), "Are you there?").await;
+}
+
+#[tokio::test]
 async fn a_person_acts_as_that_person() {
     let t = team().await;
     let program = person(&t.bo).await;

@@ -112,7 +112,7 @@ pub async fn restore_direct_channels(
 }
 
 /// Checks that someone else can read what is posted in a direct channel. Other channels, notes to
-/// oneself, and channels with an agent always pass.
+/// oneself, and channels with an agent always pass. A bot reads its channels.
 ///
 /// # Errors
 /// `MemberLeft` if everyone else has left the workspace.
@@ -124,7 +124,10 @@ pub(in crate::chat) async fn check_has_reader(
         return Ok(());
     }
     let reader: Option<(UserId,)> = c
-        .q("select user_id from channel_members where channel_id = $1 and user_id <> $2 limit 1")
+        .q(
+            "select user_id from channel_members where channel_id = $1 and user_id <> $2 \
+            union all select bot_id from bot_channels where channel_id = $1 and bot_id <> $2 limit 1",
+        )
         .bind(channel_access.channel)
         .bind(channel_access.actor.user)
         .opt()
