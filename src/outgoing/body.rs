@@ -241,19 +241,24 @@ impl SlackParts<'_> {
         let Some(channel) = self.event.channel_id else {
             return Ok(None);
         };
-        let row: Option<(ChannelKind, Option<String>, Timestamp)> = c
-            .q("select kind, name, created_at from channels where id = $1")
+        let row: Option<(ChannelKind, Option<String>, Timestamp, bool)> = c
+            .q(concat!(
+                "select ch.kind, ch.name, ch.created_at, ",
+                slack::is_pair!(),
+                " from channels ch where ch.id = $1"
+            ))
             .bind(channel)
             .opt()
             .await?;
-        let Some((channel_kind, name, created_at)) = row else {
+        let Some((channel_kind, name, created_at, is_pair)) = row else {
             return Ok(None);
         };
         let id = slack::channel_id(channel, channel_kind);
         let channel_type = match channel_kind {
             ChannelKind::Public => "channel",
             ChannelKind::Private => "group",
-            ChannelKind::Direct => "im",
+            ChannelKind::Direct if is_pair => "im",
+            ChannelKind::Direct => "mpim",
         };
         let shown = match self.message {
             Some(message) => self.shown(c, message).await?,

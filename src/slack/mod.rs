@@ -23,12 +23,12 @@ pub use objects::{
     Addresses, ThreadFacts, agent, bot, conversation, file, message, person, reactions, robot,
 };
 pub use references::name_references;
-pub(crate) use rows::agent_sql;
 pub use rows::{
     AgentRow, ConversationFilter, ConversationRow, ConversationType, Listing, RobotRow,
     channel_named, find_agent, find_conversation, find_robot, handle_owner, is_member_in,
     list_bots_in, list_conversations, list_members_in, list_robots, shows_emails, user_with_email,
 };
+pub(crate) use rows::{agent_sql, is_pair};
 pub use uploads::{
     AnnouncedFile, announce_file, delete_old_uploads, find_announced, use_announced,
 };

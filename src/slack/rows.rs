@@ -66,6 +66,7 @@ macro_rules! is_pair {
          + (select count(*) from bot_channels b where b.channel_id = ch.id) <= 2)"
     };
 }
+pub(crate) use is_pair;
 
 /// Condition for a channel `ch` of the workspace `$1` on a page, of the chosen types.
 macro_rules! is_listed {

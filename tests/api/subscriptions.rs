@@ -631,6 +631,21 @@ async fn an_answer_in_the_direct_channel_of_a_bot_reaches_its_program() {
         (&json!("message"), &json!("im"), &json!(channel))
     );
     assert_eq!(event["text"], "Yes");
+    // With two people, it is a group.
+    let users = format!("{},{}", p.t.bo.id, p.t.ada.id);
+    let opened = json!({"users": users});
+    let opened = bot.program.post("/api/conversations.open", opened).await;
+    assert_eq!(opened.is(200)["channel"]["is_mpim"], true);
+    let channels = p.t.bo.get("/v1/channels").await.ok();
+    let mut all = list(&channels, "/data").into_iter();
+    let group = all.find(|channel| {
+        channel["member_ids"]
+            .as_array()
+            .is_some_and(|all| all.len() == 2)
+    });
+    p.t.bo.start(&id(&group.unwrap()), "All of you").await;
+    let event = p.server.events("slack", 3).await[2].json();
+    assert_eq!(event["event"]["channel_type"], "mpim");
 }
 
 #[tokio::test]
