@@ -130,6 +130,8 @@ pub(super) struct ExportedChannel {
     pub(super) name: Option<String>,
     pub(super) topic: Option<String>,
     pub(super) agent_id: Option<AgentId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bot_id: Option<BotId>,
     pub(super) created_by: Option<UserId>,
     pub(super) created_at: Timestamp,
     pub(super) archived_at: Option<Timestamp>,
@@ -138,8 +140,9 @@ pub(super) struct ExportedChannel {
 }
 
 pub(super) const CHANNELS: &str = concat!(
-    "select ch.id, ch.kind, ch.name, ch.topic, ch.agent_id, ch.created_by, ch.created_at, ch.archived_at from channels ch \
-     where ch.workspace_id = $1 and ch.id > $2 and ",
+    "select ch.id, ch.kind, ch.name, ch.topic, ch.agent_id, \
+     case when ch.kind = 'direct' then (select bc.bot_id from bot_channels bc where bc.channel_id = ch.id order by bc.bot_id limit 1) end as bot_id, \
+     ch.created_by, ch.created_at, ch.archived_at from channels ch where ch.workspace_id = $1 and ch.id > $2 and ",
     is_exported!("ch"),
     " order by ch.id limit $3"
 );

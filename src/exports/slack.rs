@@ -237,11 +237,17 @@ async fn next_agents(
     Ok(page(list(USERS, "agents", rows), at, last))
 }
 
+/// Members of a channel, and the agent or the bot of a direct one, as users.
+fn members(row: &ExportedChannel) -> Vec<String> {
+    let people = row.member_ids.iter().map(|id| id.0);
+    let agent = row.agent_id.map(|id| id.0);
+    let bot = row.bot_id.map(|id| id.0);
+    people.chain(agent).chain(bot).map(user_id).collect()
+}
+
 fn channel(row: &ExportedChannel) -> Value {
     let id = channel_id(row.id, row.kind);
-    let agent = row.agent_id.map(|id| user_id(id.0));
-    let members = row.member_ids.iter().map(|id| user_id(id.0));
-    let members: Vec<String> = members.chain(agent).collect();
+    let members = members(row);
     let created = row.created_at.unix_s();
     if ChannelList::of(row.kind, members.len()) == ChannelList::DirectMessages {
         return json!({"id": id, "created": created, "members": members});
@@ -267,10 +273,8 @@ async fn next_channels(
     for channel in &mut channels {
         channel.member_ids = list_members(c, channel.id).await?;
     }
-    let is_wanted = |row: &&ExportedChannel| {
-        let members = row.member_ids.len() + usize::from(row.agent_id.is_some());
-        ChannelList::of(row.kind, members) == wanted
-    };
+    let is_wanted =
+        |row: &&ExportedChannel| ChannelList::of(row.kind, members(row).len()) == wanted;
     let rows = channels.iter().filter(is_wanted).map(channel);
     Ok(page(list(wanted.name(), "channels", rows), at, last))
 }

@@ -16,7 +16,8 @@ use crate::{
     faults::prepared,
     imports::{OFF, imported, said, sums, unlimited_team},
     support::{
-        Person, Team, TestApp, TestProcess, command, id, list, number, team_with, text, within,
+        Person, Team, TestApp, TestProcess, command, id, list, number, team, team_with, text,
+        visitor, within,
     },
 };
 
@@ -422,6 +423,28 @@ async fn an_export_goes_on_after_a_crash() {
     assert_eq!(found.count(), 1);
     let manifest: Value = serde_json::from_slice(&entries["manifest.json"]).unwrap();
     assert_eq!(number(&manifest, "/counts/messages"), count(said.len()));
+}
+
+#[tokio::test]
+async fn the_direct_channel_of_a_bot_has_its_bot_in_both_layouts() {
+    let t = team().await;
+    let form = json!({"name": "Deploy", "channel_ids": []});
+    let bot = id(&t.ada.post("/v1/bots", form).await.is(201));
+    let keys = format!("/v1/bots/{bot}/keys");
+    let key = t.ada.post(&keys, json!({"name": "CI"})).await.is(201);
+    let program = visitor(&t.app.base).with_key(&text(&key, "/key"));
+    let sent = json!({"channel": t.ada.id, "text": "Your build failed"});
+    program.post("/api/chat.postMessage", sent).await.is(200);
+    let own = archive(&t.ada, json!({"scope": "mine"})).await;
+    let channels = lines(&entries(&own), "channels.jsonl");
+    let mut bots = channels.iter().filter_map(|channel| channel.get("bot_id"));
+    assert_eq!(bots.next(), Some(&json!(bot)));
+    assert_eq!(bots.next(), None);
+    let form = json!({"scope": "mine", "format": "slack"});
+    let directs = entries(&archive(&t.ada, form).await).remove("dms.json");
+    let directs: Vec<Value> = serde_json::from_slice(&directs.unwrap()).unwrap();
+    let are_two = |direct: &Value| list(direct, "/members").len() == 2;
+    assert!(directs.iter().any(are_two), "{directs:?}");
 }
 
 #[tokio::test]
