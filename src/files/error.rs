@@ -42,7 +42,7 @@ pub enum FileError {
     Twice,
     #[error("the file is not an image: upload a PNG, JPEG, GIF, WebP, or AVIF")]
     NoImage,
-    #[error("the file cannot be your picture: {0}")]
+    #[error("the file cannot be the picture: {0}")]
     UnfitPicture(&'static str),
     #[error("the file could not be stored: {0}")]
     Io(#[from] std::io::Error),

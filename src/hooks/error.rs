@@ -94,7 +94,8 @@ impl From<HookError> for ApiError {
                 make(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidValue).param(param)
             }
             E::Chat(e) => e.into(),
-            E::File(e) => ApiError::from(e).param_if_none("avatar_file_id"),
+            E::File(e) if e.is_of_database() => e.into(),
+            E::File(e) => ApiError::from(e).param("avatar_file_id"),
             E::Auth(e) => e.into(),
             E::Db(e) => e.into(),
         }

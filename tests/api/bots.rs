@@ -372,6 +372,10 @@ async fn an_admin_sets_the_picture_of_a_bot() {
     let posted = bot.program.post(&start(&t.general), sent).await;
     let author = &posted.is(201)["message"]["author"];
     assert_eq!(author["avatar_url"], json!(url));
+    let words = t.ada.upload("deploy.txt", b"No picture").await;
+    let form = json!({"avatar_file_id": id(&words)});
+    let error = t.ada.patch(&path, form).await.is(422);
+    assert_eq!(error["error"]["param"], "avatar_file_id", "{error}");
     let none = json!({"avatar_file_id": null});
     let changed = t.ada.patch(&path, none).await.is(200);
     assert_eq!(changed["avatar_url"], Value::Null);
