@@ -414,14 +414,16 @@ impl Draft {
         }
         let (color, mut notes) = (out.color.take(), std::mem::take(&mut out.notes));
         let buttons = std::mem::take(&mut out.buttons);
-        let (mut content, mut is_cut) = out.finish();
-        if !has_visible(&content) {
-            content = button_texts(&buttons);
-        }
-        if let Some(title) = query.title.as_deref().filter(|title| has_visible(title)) {
-            let title = one_line(&escaped(beginning(title, 1000)));
-            content = format!("**{title}**\n\n{content}");
-        }
+        let (content, mut is_cut) = out.finish();
+        let title = query.title.as_deref().filter(|title| has_visible(title));
+        let title =
+            title.map(|title| format!("**{}**", one_line(&escaped(beginning(title, 1000)))));
+        let mut content = match (title, has_visible(&content)) {
+            (Some(title), true) => format!("{title}\n\n{content}"),
+            (Some(title), false) => title,
+            (None, true) => content,
+            (None, false) => button_texts(&buttons),
+        };
         if !has_visible(&content) || content.contains('\0') {
             return Err(HookFault::NoText);
         }
@@ -564,6 +566,10 @@ mod tests {
         // Neither a divider nor a placeholder is text, so the text beside the blocks is shown.
         let marks = json!({"text": "Deploy?", "blocks": [{"type": "divider"}, {"type": "input"}]});
         assert_eq!(shown(&marks), "---\n\n(input, not shown)\n\nDeploy?");
+        // Nor is a button that cannot be a link.
+        let mail = json!({"text": "Deploy?", "blocks": [{"type": "actions", "elements": [
+            {"type": "button", "text": {"type": "plain_text", "text": "Mail"}, "url": "mailto:ops@ok.example"}]}]});
+        assert_eq!(shown(&mail), "Mail (mailto:ops@ok.example)\n\nDeploy?");
         assert_eq!(
             shown(&json!({"attachments": [{"fallback": "only *this*"}]})),
             "only \\*this\\*"
@@ -592,6 +598,16 @@ mod tests {
         };
         let sent = Incoming::read(&head, b"ls -l", None).unwrap();
         assert_eq!(sent.content, "**Log**\n\n```sh\nls -l\n```");
+        // With a title, buttons alone are not the text as well.
+        let head = BodyHead {
+            content_type: "application/json".to_owned(),
+            ..head
+        };
+        let body = br#"{"buttons": [{"text": "Open", "url": "https://ok.example"}]}"#;
+        let sent = Incoming::read(&head, body, None).unwrap();
+        assert_eq!(sent.content, "**Log**");
+        let sent = sent.with_buttons(ButtonUse::Text);
+        assert_eq!(sent.content, "**Log**\n\n[Open](<https://ok.example>)");
     }
 
     #[test]

@@ -127,7 +127,7 @@ impl Rendered {
     pub(super) fn button(&mut self, sent: SentButton<'_>) {
         let url = sent.url.trim();
         if !url.is_empty() && !is_link(url) {
-            self.paragraph(&link(sent.text, url));
+            self.mark(&link(sent.text, url));
             return;
         }
         let text = one_line(if sent.text.trim().is_empty() {
@@ -144,7 +144,7 @@ impl Rendered {
             id = format!("button-{}", self.buttons.len() + 1);
         }
         if self.buttons.len() >= BUTTONS_MAX || known(&id) {
-            self.paragraph(&link(&text, url));
+            self.mark(&link(&text, url));
             return;
         }
         let style = match sent.style {
