@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    support::{Person, Team, id, list, team_with, text},
+    support::{Person, Team, id, list, team_with, text, visitor},
     vector_stores::made,
 };
 
@@ -247,6 +247,32 @@ async fn answers_come_from_what_everyone_in_the_conversation_can_read() {
     );
     assert!(!absent.contains("Contoso"), "{absent}");
     assert!(absent.starts_with(nothing), "{absent}");
+}
+
+#[tokio::test]
+async fn nothing_of_a_private_channel_is_quoted_where_a_bot_reads() {
+    let t = offline().await;
+    let secret = t.ada.private_channel("board", &[&t.bo]).await;
+    t.ada
+        .thread(&secret, "The merger partner is Contoso, signed in March.")
+        .await;
+    let form = json!({"name": "Deploy", "channel_ids": []});
+    let bot = id(&t.ada.post("/v1/bots", form).await.is(201));
+    let keys = format!("/v1/bots/{bot}/keys");
+    let key = t.ada.post(&keys, json!({"name": "CI"})).await.is(201);
+    let program = visitor(&t.app.base).with_key(&text(&key, "/key"));
+    let open = json!({"users": t.bo.id});
+    program.post("/api/conversations.open", open).await.is(200);
+    let channels = t.bo.get("/v1/channels").await.ok();
+    let mut all = list(&channels, "/data").into_iter();
+    let direct = all.find(|channel| channel["bot_id"] == json!(bot));
+    let there = t.bo.thread(&id(&direct.unwrap()), "Hello").await;
+    let absent = answer(&t.bo, &there, "@vibe who is the merger partner?").await;
+    let nothing = "I found nothing about this that everyone here can read.";
+    assert!(
+        absent.starts_with(nothing) && !absent.contains("Contoso"),
+        "{absent}"
+    );
 }
 
 #[tokio::test]
