@@ -228,7 +228,7 @@ impl Opened {
         };
         prepare(&links, config, agents)
             .await
-            .map_err(|e| describe(&config.database, "could not be prepared", e))?;
+            .map_err(|e| describe(&config.database, "could not be prepared", &e))?;
         // No socket is open yet, so the result is ignored.
         let mut c = links.db.read().await?;
         links.revocations.read_new(&mut c).await?;
@@ -259,7 +259,7 @@ pub(super) async fn bind(listen: &str, setting: &str) -> anyhow::Result<TcpListe
 async fn open_database(config: &Config, listener: db::Listener) -> anyhow::Result<Db> {
     Db::open_with(&config.database, config.database_options(), listener)
         .await
-        .map_err(|e| describe(&config.database, "could not be opened", e))
+        .map_err(|e| describe(&config.database, "could not be opened", &e))
 }
 
 /// Backs up a database that this version will change, unless the operator has declined that.
@@ -277,7 +277,7 @@ pub async fn back_up_before_migration(config: &Config) -> anyhow::Result<()> {
 }
 
 /// Describes a database failure as a sentence for the operator.
-pub fn describe(url: &DatabaseUrl, what: &str, error: DbError) -> anyhow::Error {
+pub fn describe(url: &DatabaseUrl, what: &str, error: &DbError) -> anyhow::Error {
     let database = match url {
         DatabaseUrl::Sqlite(path) => format!("the database {}", path.display()),
         DatabaseUrl::Postgres(_) => "the PostgreSQL database".to_owned(),
@@ -288,7 +288,7 @@ pub fn describe(url: &DatabaseUrl, what: &str, error: DbError) -> anyhow::Error 
             anyhow::anyhow!("{database} {what}: {error}")
         }
         Some(trouble) => {
-            tracing::debug!(error = %error, "the database {what}");
+            tracing::debug!(%error, "the database {what}");
             anyhow::anyhow!("{database} {what}: {}", trouble.text())
         }
     }

@@ -199,7 +199,7 @@ fn cannot_write(file: &Path, e: &io::Error) -> anyhow::Error {
 /// Adds the remedy if the database failed.
 fn explain(database: &DatabaseUrl, error: anyhow::Error) -> anyhow::Error {
     match error.downcast::<DbError>() {
-        Ok(e) if e.fault().is_some() => describe(database, "could not be backed up", e),
+        Ok(e) if e.fault().is_some() => describe(database, "could not be backed up", &e),
         Ok(e) => e.into(),
         Err(error) => error,
     }

@@ -6,7 +6,7 @@ use super::output::say;
 use crate::{
     app::describe,
     config::Config,
-    db::{DatabaseUrl, compact::Compaction},
+    db::{DatabaseUrl, DbError, compact::Compaction},
     disk::free_bytes,
     lock,
     upkeep::size_text,
@@ -26,7 +26,7 @@ pub(super) fn run(config: &Config) -> anyhow::Result<()> {
     );
     let _directory = lock::lock_directory(&config.data_dir)?;
     let _database = lock::lock_database_file(path)?;
-    let failed = |e| describe(&config.database, "could not be compacted", e);
+    let failed = |e: DbError| describe(&config.database, "could not be compacted", &e);
     let file = path.canonicalize()?;
     let mut compaction = Compaction::open(&file).map_err(failed)?;
     let needed = compaction.used_bytes().map_err(failed)?;

@@ -21,7 +21,7 @@ pub(super) async fn open(config: &Config) -> anyhow::Result<Db> {
     let listener = std::sync::Arc::new(|_| {});
     Db::open_with(&config.database, config.database_options(), listener)
         .await
-        .map_err(|e| describe(&config.database, "could not be opened", e))
+        .map_err(|e| describe(&config.database, "could not be opened", &e))
 }
 
 /// Opens a database that a server has used.

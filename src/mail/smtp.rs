@@ -153,8 +153,9 @@ fn is_of_tls(e: &SmtpError) -> bool {
     let mut source = std::error::Error::source(e);
     while let Some(cause) = source {
         let io = cause.downcast_ref::<std::io::Error>();
-        let inner = io.and_then(std::io::Error::get_ref);
-        if inner.is_some_and(|inner| inner.is::<rustls::Error>()) {
+        if let Some(inner) = io.and_then(std::io::Error::get_ref)
+            && inner.is::<rustls::Error>()
+        {
             return true;
         }
         source = cause.source();

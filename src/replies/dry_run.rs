@@ -224,14 +224,12 @@ impl Next {
             task: self.task.clone(),
             ..self
         };
-        match self.fit_into(window, &model, provider, agent, offer) {
-            Ok(prompt) => Ok(prompt),
-            Err(_) => {
-                let mut prompt = again.fit_into(whole, &model, provider, agent, offer)?;
-                prompt.manifest.window = window;
-                Ok(prompt)
-            }
+        if let Ok(prompt) = self.fit_into(window, &model, provider, agent, offer) {
+            return Ok(prompt);
         }
+        let mut prompt = again.fit_into(whole, &model, provider, agent, offer)?;
+        prompt.manifest.window = window;
+        Ok(prompt)
     }
 
     fn fit_into(
