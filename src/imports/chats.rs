@@ -18,6 +18,7 @@ use super::{
         Archive, ArchiveFault, Bounded, JSON_BYTES_MAX, PART_BYTES_MAX, clean, each_element,
     },
     json::{array, first, flag, string},
+    key::bounded,
     record::{
         EachUnit, PlacedItem, SourceAuthor, SourceChannel, SourceFile, SourceFiles, SourceIndex,
         SourceItem, SourceMessage, SourceQuestion, SourceThread, SourceUnit, UNIT_MESSAGES,
@@ -33,6 +34,8 @@ const FOLDER: &str = "chats";
 /// Maximum number of other versions of a question, and of a chat, as of variants that are made here.
 const VERSIONS_MAX: usize = 10;
 const VERSIONS_OF_CHAT_MAX: usize = 200;
+/// Maximum size of a title; threads have titles of at most 200 characters.
+const TITLE_BYTES_MAX: usize = 1024;
 const ZIP: &[u8] = b"PK";
 /// Larger times are in milliseconds.
 const SECONDS_MAX: i64 = 100_000_000_000;
@@ -307,6 +310,16 @@ fn text_of(value: &Value, name: &str) -> Option<String> {
     first([string(value, name)]).map(str::to_owned)
 }
 
+/// Key of a chat or message. All messages of a chat name it, so it is short.
+fn key_of(value: &Value, name: &str) -> Option<String> {
+    first([string(value, name)]).map(bounded)
+}
+
+/// Title of a chat, which its messages name, too; `None` if it is longer than those of threads.
+fn title_of(value: &Value) -> Option<String> {
+    text_of(value, "title").filter(|title| title.len() <= TITLE_BYTES_MAX)
+}
+
 /// Kind of a node in a chat.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum NodeKind {
@@ -371,14 +384,14 @@ impl Chat {
     fn of_chat_gpt(value: &Value) -> Option<Self> {
         let nodes = value.get("mapping")?.as_object()?;
         Some(Self {
-            key: text_of(value, "conversation_id").or_else(|| text_of(value, "id"))?,
-            title: text_of(value, "title"),
+            key: key_of(value, "conversation_id").or_else(|| key_of(value, "id"))?,
+            title: title_of(value),
             at_us: microseconds(value.get("create_time")),
             nodes: nodes
                 .iter()
-                .map(|(key, node)| (key.clone(), chat_gpt_node(node)))
+                .map(|(key, node)| (bounded(key), chat_gpt_node(node)))
                 .collect(),
-            current: text_of(value, "current_node"),
+            current: key_of(value, "current_node"),
         })
     }
 
@@ -387,22 +400,22 @@ impl Chat {
         let chat = chat.unwrap_or(value);
         let history = chat.get("history")?;
         let nodes = history.get("messages")?.as_object()?;
-        let key = text_of(value, "id").or_else(|| text_of(chat, "id"));
+        let key = key_of(value, "id").or_else(|| key_of(chat, "id"));
         let at = value.get("created_at").or_else(|| chat.get("timestamp"));
         Some(Self {
-            key: key.or_else(|| nodes.keys().next().cloned())?,
-            title: text_of(value, "title").or_else(|| text_of(chat, "title")),
+            key: key.or_else(|| nodes.keys().next().map(|key| bounded(key)))?,
+            title: title_of(value).or_else(|| title_of(chat)),
             at_us: microseconds(at),
             nodes: nodes
                 .iter()
-                .map(|(key, node)| (key.clone(), open_web_ui_node(node)))
+                .map(|(key, node)| (bounded(key), open_web_ui_node(node)))
                 .collect(),
-            current: text_of(history, "currentId"),
+            current: key_of(history, "currentId"),
         })
     }
 
     fn of_libre_chat(value: &Value) -> Option<Self> {
-        let key = text_of(value, "conversationId")?;
+        let key = key_of(value, "conversationId")?;
         let mut nodes = Vec::new();
         let mut waiting: Vec<(&Value, Option<String>)> = Vec::new();
         let tree = array(value, "messagesTree");
@@ -413,7 +426,7 @@ impl Chat {
         };
         waiting.extend(roots.iter().rev().map(|root| (root, None)));
         while let Some((message, parent)) = waiting.pop() {
-            let key = text_of(message, "messageId");
+            let key = key_of(message, "messageId");
             let children = array(message, "children").iter().rev();
             waiting.extend(children.map(|child| (child, key.clone())));
             if let Some(key) = key {
@@ -424,7 +437,7 @@ impl Chat {
         }
         Some(Self {
             key,
-            title: text_of(value, "title"),
+            title: title_of(value),
             at_us: microseconds(value.get("createdAt").or_else(|| value.get("exportAt"))),
             nodes,
             current: None,
@@ -440,7 +453,8 @@ impl Chat {
         let newest = || (0..self.nodes.len()).max_by_key(|n| (self.nodes[*n].1.at_us, *n));
         let (mut path, mut next) = (Vec::new(), chosen.or_else(newest));
         // Nodes can name each other in a cycle.
-        while let Some(n) = next.filter(|_| path.len() < self.nodes.len()) {
+        let mut seen = HashSet::new();
+        while let Some(n) = next.filter(|n| seen.insert(*n)) {
             path.push(n);
             let parent = self.nodes[n].1.parent.as_deref();
             next = parent.and_then(|key| positions.get(key).copied());
@@ -647,7 +661,7 @@ fn kind_of(reason: Option<&'static str>, text: &str, files: &[SourceFile]) -> No
 }
 
 fn chat_gpt_node(node: &Value) -> Node {
-    let parent = text_of(node, "parent");
+    let parent = key_of(node, "parent");
     let null = Value::Null;
     let Some(message) = node.get("message").filter(|message| message.is_object()) else {
         return Node {
@@ -729,7 +743,7 @@ fn open_web_ui_node(message: &Value) -> Node {
     let reason = (role == "system").then_some("instructions");
     Node {
         kind: kind_of(reason, &text, &files),
-        parent: text_of(message, "parentId"),
+        parent: key_of(message, "parentId"),
         is_user: role == "user",
         at_us: microseconds(message.get("timestamp")),
         text,
@@ -754,7 +768,7 @@ fn libre_chat_node(message: &Value) -> Node {
     let is_user = flag(message, "isCreatedByUser");
     Node {
         kind: kind_of(None, &text, &[]),
-        parent: text_of(message, "parentMessageId"),
+        parent: key_of(message, "parentMessageId"),
         is_user,
         at_us: microseconds(message.get("createdAt")),
         text,
@@ -838,6 +852,26 @@ mod tests {
         let node = |parent: &str| json!({"role": "user", "content": "x", "parentId": parent});
         let chat = json!({"id": "c", "history": {"currentId": "a", "messages": {"a": node("b"), "b": node("a")}}});
         assert_eq!(messages(ChatProduct::OpenWebUi, &chat).0.len(), 2);
+        // Nobody can make one message many by it.
+        let mut chat = json!({"id": "c", "history": {"currentId": "c", "messages": {"a": node("b"), "b": node("a"), "c": node("a")}}});
+        for n in 0..10 {
+            chat["history"]["messages"][format!("other {n}")] = json!({});
+        }
+        assert_eq!(messages(ChatProduct::OpenWebUi, &chat).0.len(), 3);
+    }
+
+    #[test]
+    fn long_keys_and_titles_are_not_repeated_by_each_message() {
+        let long = "k".repeat(5000);
+        let chat = json!({"conversationId": long, "title": long, "messagesTree": [{"messageId": long, "text": "Hello", "isCreatedByUser": true,
+            "children": [{"messageId": "2", "text": "Hi", "isCreatedByUser": false}, {"messageId": "3", "text": "Bye", "isCreatedByUser": false}]}]});
+        let items = Chat::of(ChatProduct::LibreChat, &chat)
+            .unwrap()
+            .items(ChatProduct::LibreChat);
+        assert_eq!(items.len(), 4);
+        for placed in items {
+            assert!(!format!("{placed:?}").contains(&long));
+        }
     }
 
     #[test]
