@@ -210,10 +210,15 @@ pub(super) async fn store_person(
         owner: None,
     };
     let id = keys.id_here(c, identity).await?;
-    keys.store(c, RecordKind::People, &person.key, id).await?;
-    if keys.is_erased(c, UserId(id)).await? {
-        return Ok(RecordOutcome::LeftOut("erased"));
+    // An erased person had either ID, and somebody else on this server can have the other one.
+    let made = keys.id(RecordKind::People, 0, &person.key);
+    for had in identity.in_archive.into_iter().chain([made]) {
+        if keys.is_erased(c, UserId(had)).await? {
+            keys.store(c, RecordKind::People, &person.key, had).await?;
+            return Ok(RecordOutcome::LeftOut("erased"));
+        }
     }
+    keys.store(c, RecordKind::People, &person.key, id).await?;
     if person.is_bot {
         hooks::insert_imported_bot(c, keys.workspace, BotId(id), &person.name, creator).await?;
     } else {

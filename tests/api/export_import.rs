@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     exports::{Entries, archive, entries, lines, talkative},
-    imports::{OFF, imported, ready, state, sums},
+    imports::{OFF, imported, ready, state, sums, unlimited_team},
     support::{Person, TestApp, command, id, list, text},
 };
 
@@ -173,6 +173,31 @@ async fn ids_that_another_workspace_has_are_made_again() {
     let own = entries(&archive(&t.ada, json!({})).await);
     assert!(ids(&own).is_subset(&ids(&source)));
     assert_eq!(lines(&own, "forks.jsonl").len(), 1);
+}
+
+#[tokio::test]
+async fn an_erased_person_who_is_in_another_workspace_is_left_out() {
+    let t = unlimited_team().await;
+    t.bo.start(&t.general, "Nine million").await;
+    let first = archive(&t.ada, json!({})).await;
+    let own = json!({"name": "Bo Works"});
+    t.bo.post("/v1/workspaces", own).await.is(201);
+    t.ada.erase(&t.bo).await;
+    let report = imported(&t.ada, &first).await;
+    sums(&report);
+    assert_eq!(report["kinds"]["people"]["left_out"], 1, "{report}");
+    let all = t.ada.get("/v1/members/placeholders").await.ok();
+    let names: Vec<String> = list(&all, "/data")
+        .iter()
+        .map(|member| text(member, "/name"))
+        .collect();
+    assert!(!names.contains(&t.bo.name), "{names:?}");
+    let again = entries(&archive(&t.ada, json!({})).await);
+    assert!(
+        lines(&again, "messages/")
+            .iter()
+            .all(|m| m["content"] != "Nine million")
+    );
 }
 
 #[tokio::test]
