@@ -259,9 +259,10 @@ fn item_kind(name: &str) -> Option<ItemKind> {
         "rt" | "rp" => (&["ruby"], 0),
         "optgroup" => (&["select", "datalist"], 0),
         "option" => (&["select", "datalist"], 1),
-        "caption" | "colgroup" | "thead" | "tbody" | "tfoot" => (&["table"], 0),
+        "thead" | "tbody" | "tfoot" => (&["table"], 0),
         "tr" => (&["table"], 1),
-        "td" | "th" => (&["table"], 2),
+        // Rows follow captions and columns, too.
+        "caption" | "colgroup" | "td" | "th" => (&["table"], 2),
         _ => return None,
     };
     Some(ItemKind { parents, level })

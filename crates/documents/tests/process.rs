@@ -490,6 +490,10 @@ fn elements_of_a_page_that_are_not_shown_are_left_out() {
             "<table><tr><td hidden>no<table><tr><td>no</table>no</tr><tr><td>a</table>",
             "a",
         ),
+        (
+            "<table><caption hidden>no<colgroup hidden><col><tr><td>a</table>",
+            "a",
+        ),
         ("<body hidden><p>one", "one"),
         ("one<div hidden>no", "one"),
     ] {
