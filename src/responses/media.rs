@@ -237,6 +237,7 @@ impl ResponsesService {
         let turns = &self.media.turns;
         let turn = turns.take_within(member.caller.user, TURN_WITHIN).await;
         let _turn = turn.ok_or(ResponseError::Busy)?;
+        let until = Instant::now() + READ_WITHIN;
         let mut room = PICTURES_BYTES_MAX;
         let mut all = Vec::with_capacity(media.len());
         for one in media {
@@ -250,7 +251,7 @@ impl ResponsesService {
                     room -= picture.size_bytes;
                     MediaContent::Picture(picture)
                 }
-                MediaKind::File => self.read_file(member, &one).await?,
+                MediaKind::File => self.read_file(member, &one, until).await?,
             };
             all.push(ReadMedia {
                 at: one.at,
@@ -309,9 +310,13 @@ impl ResponsesService {
         })
     }
 
-    /// Parts of a stored document. Clients send a file right after its upload, so this waits until it was read, for a limited time.
-    async fn read_parts(&self, hash: &str) -> Result<Vec<DocumentPart>, ResponseError> {
-        let until = Instant::now() + READ_WITHIN;
+    /// Parts of a stored document. Clients send a file right after its upload, so this waits for its text, but not
+    /// longer than `until`.
+    async fn read_parts(
+        &self,
+        hash: &str,
+        until: Instant,
+    ) -> Result<Vec<DocumentPart>, ResponseError> {
         loop {
             let mut c = self.db.read().await?;
             let row = documents::find_document(&mut c, hash).await?;
@@ -328,6 +333,7 @@ impl ResponsesService {
         &self,
         member: &WorkspaceCaller,
         one: &AskedMedia,
+        until: Instant,
     ) -> Result<MediaContent, ResponseError> {
         let (name, parts) = match &one.source {
             MediaSource::Bytes(bytes) => {
@@ -338,7 +344,7 @@ impl ResponsesService {
             }
             MediaSource::File(id) => {
                 let stored = self.stored(member, *id, &one.path).await?;
-                let parts = self.read_parts(&stored.blob.hash).await?;
+                let parts = self.read_parts(&stored.blob.hash, until).await?;
                 let parts = parts.into_iter().map(|part| part.text);
                 (stored.about.name, parts.collect())
             }
