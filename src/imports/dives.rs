@@ -340,7 +340,11 @@ impl Storing<'_> {
         sources: &mut Sources,
     ) -> Result<Vec<ResolutionItem>, ImportError> {
         let mut items: Vec<ResolutionItem> = Vec::new();
-        for item in array(value, "action_items") {
+        // One more than possible, so that a longer list is refused as a whole.
+        for item in array(value, "action_items")
+            .iter()
+            .take(ACTION_ITEMS_MAX + 1)
+        {
             let key = string(item, "id");
             let id = self.item_id(c, fork.id, key).await?;
             if key.is_empty() || items.iter().any(|known| known.id == id) {
@@ -358,9 +362,6 @@ impl Storing<'_> {
                 done: flag(item, "done"),
                 sources: self.sources(c, fork, item, sources).await?,
             });
-            if items.len() > ACTION_ITEMS_MAX {
-                break;
-            }
         }
         Ok(items)
     }
