@@ -159,7 +159,10 @@ async fn what_was_exported_imported_and_exported_again_is_equal() {
 async fn ids_that_another_workspace_has_are_made_again() {
     let t = talkative().await;
     let first = everything(&t.app).await;
-    let eve = t.app.founder("Eve").await;
+    let eve = t.app.join(&t.ada, "Eve", "admin").await;
+    let own = json!({"name": "Eve Works"});
+    let own = eve.post("/v1/workspaces", own).await.is(201);
+    let eve = eve.in_workspace(&id(&own));
     imported(&eve, &first).await;
     let (source, again) = (entries(&first), entries(&archive(&eve, json!({})).await));
     assert_eq!(lines(&again, "forks.jsonl").len(), 1);
@@ -178,11 +181,12 @@ async fn ids_that_another_workspace_has_are_made_again() {
 #[tokio::test]
 async fn an_erased_person_who_is_in_another_workspace_is_left_out() {
     let t = unlimited_team().await;
-    t.bo.start(&t.general, "Nine million").await;
+    let quill = t.app.join(&t.ada, "Quill", "admin").await;
+    quill.start(&t.general, "Nine million").await;
     let first = archive(&t.ada, json!({})).await;
-    let own = json!({"name": "Bo Works"});
-    t.bo.post("/v1/workspaces", own).await.is(201);
-    t.ada.erase(&t.bo).await;
+    let own = json!({"name": "Quill Works"});
+    quill.post("/v1/workspaces", own).await.is(201);
+    t.ada.erase(&quill).await;
     let report = imported(&t.ada, &first).await;
     sums(&report);
     assert_eq!(report["kinds"]["people"]["left_out"], 1, "{report}");
@@ -191,7 +195,7 @@ async fn an_erased_person_who_is_in_another_workspace_is_left_out() {
         .iter()
         .map(|member| text(member, "/name"))
         .collect();
-    assert!(!names.contains(&t.bo.name), "{names:?}");
+    assert!(!names.contains(&quill.name), "{names:?}");
     let again = entries(&archive(&t.ada, json!({})).await);
     assert!(
         lines(&again, "messages/")
