@@ -241,7 +241,7 @@ impl<R: Read + Seek> ChatsArchive<R> {
                         .push(format!("chat {number} of file {} cannot be read", n + 1)),
                 }
                 // A longer chat makes a larger unit.
-                if unit.items.len() >= UNIT_MESSAGES {
+                if unit.size() >= UNIT_MESSAGES {
                     flow = finish(&mut unit, from, &mut media, each);
                 }
             });
@@ -845,6 +845,21 @@ mod tests {
                 vec!["instructions", "call of a tool"]
             )
         );
+    }
+
+    #[test]
+    fn chats_that_cannot_be_read_fill_units_too() {
+        let unreadable = ", 0".repeat(2 * UNIT_MESSAGES + 1);
+        let chats =
+            format!(r#"[{{"title": "a", "mapping": {{}}, "conversation_id": "x"}}{unreadable}]"#);
+        let open = || std::io::Cursor::new(chats.as_bytes());
+        let mut archive = ChatsArchive::open(open, 1 << 20).unwrap();
+        let mut counts = Vec::new();
+        archive.units(0, &mut |unit, _| {
+            counts.push(unit.problems.len());
+            ControlFlow::Continue(())
+        });
+        assert_eq!(counts, [UNIT_MESSAGES, UNIT_MESSAGES, 1]);
     }
 
     #[test]

@@ -506,7 +506,7 @@ impl<R: Read + Seek> OpenVibeArchive<R> {
             let read = lines.with_entry(entry.index, ENTRY_BYTES_MAX, |reader| {
                 each_line(reader, &mut |n, line| {
                     add(&mut unit, entry, &cited, &format!("{place} {n}"), line);
-                    if unit.items.len() < items_max {
+                    if unit.size() < items_max {
                         return ControlFlow::Continue(());
                     }
                     let sent = sender.send(std::mem::take(&mut unit));

@@ -188,7 +188,7 @@ pub(super) fn read<R: Read + Seek>(
         }
         for problem in unit.problems {
             // Some parts are read twice.
-            if !problems.contains(&problem) {
+            if problems.len() < PROBLEMS_MAX && !problems.contains(&problem) {
                 problems.push(problem);
             }
         }

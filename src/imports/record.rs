@@ -257,6 +257,13 @@ pub(super) struct SourceUnit {
     pub(super) problems: Vec<String>,
 }
 
+impl SourceUnit {
+    /// Number of entries that were read, including those that cannot be read.
+    pub(super) fn size(&self) -> usize {
+        self.items.len() + self.problems.len()
+    }
+}
+
 /// Names of people and channels in texts, by key.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SourceNames(pub(super) HashMap<String, String>);
