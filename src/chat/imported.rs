@@ -239,8 +239,7 @@ async fn insert_thread(
 ) -> Result<(), DbError> {
     c.q("insert into threads (id, workspace_id, channel_id, root_message_id, title, status, reply_count, participants, last_seq, \
          last_activity_at, memory, created_by, created_at, first_thread_id, variant_message_id, variant_seq) \
-         values ($1, $2, $3, $4, $9, 'open', -1, $5, $6, $7, $10, $8, $7, $11, $12, $13) \
-         on conflict (id) do nothing")
+         values ($1, $2, $3, $4, $9, 'open', -1, $5, $6, $7, $10, $8, $7, $11, $12, $13)")
         .bind(new.thread)
         .bind(workspace)
         .bind(new.channel)
