@@ -471,10 +471,19 @@ impl Chat {
             let parent = self.nodes[n].1.parent.as_deref();
             parent.and_then(|key| positions.get(key).copied())
         };
-        let is_question = |n: &&usize| {
-            let node = &self.nodes[**n].1;
-            node.is_user && matches!(node.kind, NodeKind::Message)
+        let question = |n: usize| {
+            let node = &self.nodes[n].1;
+            (node.is_user && matches!(node.kind, NodeKind::Message)).then_some(n)
         };
+        // The last question before each position of the path, and the first one from there on.
+        let mut before = vec![None; path.len() + 1];
+        let mut after = before.clone();
+        for (at, n) in path.iter().enumerate() {
+            before[at + 1] = question(*n).or(before[at]);
+        }
+        for (at, n) in path.iter().enumerate().rev() {
+            after[at] = question(*n).or(after[at + 1]);
+        }
         // Number of nodes of the path up to each of them.
         let lengths: HashMap<usize, usize> = path.iter().copied().zip(1..).collect();
         let others = (0..self.nodes.len()).filter(|n| !lengths.contains_key(n));
@@ -501,11 +510,11 @@ impl Chat {
                 continue;
             };
             let question = if self.nodes[*first].1.is_user {
-                path[start..].iter().find(is_question)
+                after[start]
             } else {
-                path[..start].iter().rev().find(is_question)
+                before[start]
             };
-            let Some(question) = question.copied() else {
+            let Some(question) = question else {
                 continue;
             };
             let count = counts.entry(question).or_default();
