@@ -232,8 +232,7 @@ pub(super) async fn open(call: &Call<'_>) -> Answer {
             return Err(SlackFault::InvalidArguments.into());
         }
     }
-    let id = open_direct(&mut c, call, &others).await?;
-    drop(c);
+    let id = open_direct(c, call, &others).await?;
     shown(&mut call.state.db.read().await?, call, id).await
 }
 

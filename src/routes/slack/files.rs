@@ -173,8 +173,8 @@ pub(super) async fn complete(call: &Call<'_>) -> Answer {
         args,
         ..*call
     };
+    let channel = messages::target(call).await?;
     let mut c = call.state.db.read().await?;
-    let channel = messages::target(&mut c, call).await?;
     let thread = messages::thread_of_arg(&mut c, call, channel).await?;
     let sent = if has_text {
         let mut sent = messages::sent(c, call).await?;

@@ -104,31 +104,29 @@ async fn read_sent(c: Conn, call: &Call<'_>, buttons: ButtonUse) -> Result<Sent,
 }
 
 /// The channel of a post; for a user, the direct channel.
-pub(super) async fn target(c: &mut Conn, call: &Call<'_>) -> Result<ChannelId, Refusal> {
+pub(super) async fn target(call: &Call<'_>) -> Result<ChannelId, Refusal> {
     let text = call.args.required("channel", SlackFault::ChannelNotFound)?;
     let is_user = text.starts_with('@') || slack::parse_user(&text).is_some();
+    let mut c = call.state.db.read().await?;
     if !is_user {
-        return call.channel(c, &text).await;
+        return call.channel(&mut c, &text).await;
     }
-    let user = user_of(c, call, &text).await?;
+    let user = user_of(&mut c, call, &text).await?;
     let user = user.ok_or(SlackFault::ChannelNotFound)?;
     open(c, call, &[user]).await
 }
 
 /// Opens the direct channel with people, or with people and an agent or a bot.
-pub(super) async fn open(
-    c: &mut Conn,
-    call: &Call<'_>,
-    users: &[Uuid],
-) -> Result<ChannelId, Refusal> {
+pub(super) async fn open(c: Conn, call: &Call<'_>, users: &[Uuid]) -> Result<ChannelId, Refusal> {
+    let mut c = c;
     let workspace = call.workspace;
     let mut partner = call.caller.bot().map(DirectPartner::Bot);
     let mut people = Vec::with_capacity(users.len());
     for user in users {
         let (bot, agent) = (BotId(*user), AgentId(*user));
-        let other = if slack::find_robot(c, workspace, bot).await?.is_some() {
+        let other = if slack::find_robot(&mut c, workspace, bot).await?.is_some() {
             DirectPartner::Bot(bot)
-        } else if slack::find_agent(c, workspace, agent).await?.is_some() {
+        } else if slack::find_agent(&mut c, workspace, agent).await?.is_some() {
             DirectPartner::Agent(agent)
         } else {
             people.push(UserId(*user));
@@ -138,6 +136,7 @@ pub(super) async fn open(
             return Err(SlackFault::UserNotFound.into());
         }
     }
+    drop(c);
     call.write(async move |c: &mut Conn, caller: &Caller| {
         let actor = caller.enter(c, workspace).await?;
         let (channel, _) = channels::open_direct(c, &actor, people.clone(), partner).await?;
@@ -200,8 +199,8 @@ async fn post_in(
 }
 
 pub(super) async fn post(call: &Call<'_>) -> Answer {
+    let channel = target(call).await?;
     let mut c = call.state.db.read().await?;
-    let channel = target(&mut c, call).await?;
     let thread = thread_of_arg(&mut c, call, channel).await?;
     let sent = sent(c, call).await?;
     let posted = publish(call, channel, thread, sent).await?;
