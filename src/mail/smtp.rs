@@ -148,24 +148,9 @@ async fn within<T>(step: impl Future<Output = T>) -> Result<T, SendFault> {
     })
 }
 
-/// Checks whether encryption failed, as with a certificate that is not trusted. The client reports that as a lost connection.
-fn is_of_tls(e: &SmtpError) -> bool {
-    let mut source = std::error::Error::source(e);
-    while let Some(cause) = source {
-        let io = cause.downcast_ref::<std::io::Error>();
-        if let Some(inner) = io.and_then(std::io::Error::get_ref)
-            && inner.is::<rustls::Error>()
-        {
-            return true;
-        }
-        source = cause.source();
-    }
-    e.is_tls()
-}
-
-/// Fault while a connection is opened.
+/// Fault while a connection is opened. The client reports a certificate that is not trusted as a lost connection.
 fn of_connection(e: &SmtpError) -> SendFault {
-    if is_of_tls(e) || e.is_permanent() {
+    if trust::tls_error(e).is_some() || e.is_tls() || e.is_permanent() {
         SendFault::Server(described(e))
     } else {
         SendFault::Later(described(e))
