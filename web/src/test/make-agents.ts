@@ -44,6 +44,7 @@ export const preview = (x: Partial<AgentPreview> = {}): AgentPreview => ({
   tokens: 4,
   segments: [{ name: 'instructions', tokens: 4 }],
   sources: [],
+  budget: { context_window: 32_000, reserve: 4096, used: 4, segments: [] },
   model: 'scripted-1',
   effective_model: 'scripted-1',
   max_output_tokens: 4096,
