@@ -316,7 +316,7 @@ fn only_the_model_client_and_the_command_line_make_outgoing_requests() {
             .unwrap()
             .to_owned();
         // `networks` only parses addresses. A failpoint in a debug build connects to the test that controls it. Addresses that `providers` calls are constant or
-        // checked by `outbound`, as are those of identity providers, push services, and files of imports. `web` and `mcp` resolve names with `outbound`; `mcp` starts only the programs in the operator's
+        // checked by `outbound`, as are those of identity providers, files of imports, and `poster`, which sends what `outgoing` and `push` build. `web` and `mcp` resolve names with `outbound`; `mcp` starts only the programs in the operator's
         // file. `db` connects to the operator's database, and `tls` to the operator's certificate authority. `trust` and `proxy` only begin clients. `doctor` asks the servers
         // that the operator's settings name, and `release` the address that the operator's command names.
         let allowed = [
@@ -335,9 +335,10 @@ fn only_the_model_client_and_the_command_line_make_outgoing_requests() {
             "tls/acme/",
             "trust.rs",
             "auth/oidc/client.rs",
-            "push/client.rs",
             "imports/fetch.rs",
-            "outgoing/client.rs",
+            "outgoing/sender.rs",
+            "poster.rs",
+            "push/client.rs",
         ];
         let may = allowed.iter().any(|prefix| name.starts_with(prefix));
         let text = std::fs::read_to_string(&file).unwrap();
