@@ -1,6 +1,6 @@
 import type { Api } from '../api/api';
 import type { InboxItem } from '../api/inbox';
-import { PushApi, type PreviewMax } from '../api/push';
+import { PushApi } from '../api/push';
 import type { Account } from '../api/types';
 import { to } from '../lib/router.svelte';
 import { device } from '../lib/storage';
@@ -11,8 +11,6 @@ import { eraseLeftovers, indexedDatabase } from './database';
 import { DeviceCopy } from './device-copy';
 import type { ShownNotification } from './notification';
 import { windowsOf } from './windows';
-
-const NO_TEXTS: PreviewMax = { public: 'sender', private: 'sender', private_mail: 'sender' };
 
 interface CopyStart {
   /** User and workspace, as `USER.WS`. */
@@ -61,8 +59,7 @@ export function startCopy(ws: WorkspaceState, { scope, api, account, say, go }: 
     mayShow: () => ws.outbox.leads && 'Notification' in globalThis && Notification.permission === 'granted',
     isAnyVisible: () => copy.isAnyVisible(),
     settings: () => api.part(PushApi).settings(),
-    // guests cannot read the policy; a push message with the text follows
-    previewMax: () => (ws.people.isGuest ? Promise.resolve(NO_TEXTS) : api.part(PushApi).previewMax(ws.id)),
+    previewMax: () => (ws.people.isGuest ? Promise.resolve(null) : api.part(PushApi).previewMax(ws.id)),
     channel: (id) => ws.channels.map.get(id),
     pathOf: (item) => pathOf(ws, item),
     show: (notification) => void show(notification, go),

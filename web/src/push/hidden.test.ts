@@ -16,7 +16,7 @@ let state: {
   mayShow: boolean;
   isVisible: boolean;
   settings: Partial<NotificationSettings>;
-  max: Partial<PreviewMax>;
+  max: Partial<PreviewMax> | null;
 };
 let hidden: HiddenNotifications;
 beforeEach(() => {
@@ -38,7 +38,7 @@ beforeEach(() => {
         ...state.settings,
       }),
     previewMax: () =>
-      Promise.resolve({ public: 'full', private: 'full', private_mail: 'sender', ...state.max }),
+      Promise.resolve(state.max && { public: 'full', private: 'full', private_mail: 'sender', ...state.max }),
     channel: (id) => channels.get(id),
     pathOf: (i) => `/acme/c/general/t/${i.thread_id}`,
     show: (notification) => void shown.push(notification),
@@ -120,6 +120,11 @@ test('the workspace limits what is shown, by the kind of the channel', async () 
     ['Bo mentioned you', ''],
     ['New message', ''],
   ]);
+});
+test('nothing is shown to guests, who do not know the limit of the workspace', async () => {
+  state.max = null;
+  await read([{ seq: 11 }]);
+  expect(shown.map((s) => [s.title, s.options.body])).toEqual([['New message', '']]);
 });
 test('after a long sleep, only the newest items are shown', async () => {
   await read(Array.from({ length: 40 }, (_, n) => ({ seq: 11 + n })));

@@ -21,7 +21,8 @@ interface HiddenDeps {
   /** True if a window of the user is on screen. */
   isAnyVisible(): Promise<boolean>;
   settings(): Promise<NotificationSettings>;
-  previewMax(): Promise<PreviewMax>;
+  /** Most that the workspace shows; null for guests, who cannot read it. */
+  previewMax(): Promise<PreviewMax | null>;
   channel(id: string): Pick<Channel, 'kind' | 'name'> | undefined;
   /** Path of an item's conversation, or else of the inbox. */
   pathOf(item: InboxItem): string;
@@ -74,10 +75,12 @@ export class HiddenNotifications implements InboxReader {
   async #notificationOf(
     i: InboxItem,
     settings: NotificationSettings,
-    max: PreviewMax,
+    max: PreviewMax | null,
   ): Promise<ShownNotification> {
     const channel = i.channel_id ? this.#deps.channel(i.channel_id) : undefined;
-    const preview = limited(settings.preview, channel?.kind === 'public' ? max.public : max.private);
+    // A push message with more follows.
+    const most = !max ? 'none' : channel?.kind === 'public' ? max.public : max.private;
+    const preview = limited(settings.preview, most);
     const happened = describe(i);
     let [title, body] = [happened, ''];
     if (preview === 'none') title = 'New message';
