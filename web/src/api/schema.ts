@@ -7427,15 +7427,6 @@ export interface components {
         BackupBegun: {
             running: boolean;
         };
-        /** @description The backups of this server, newest first. */
-        BackupList: {
-            /** @enum {string} */
-            object: "list";
-            data: components["schemas"]["ListedBackup"][];
-            has_more: boolean;
-            first_id: string | null;
-            last_id: string | null;
-        };
         /** @description A base that was merged in, with its version. */
         Base: {
             id: components["schemas"]["AgentId"];
@@ -7609,6 +7600,7 @@ export interface components {
         /** @description Changes of a bot. */
         BotPatch: {
             name?: string;
+            avatar_file_id?: components["schemas"]["FileId"] | null;
             /** @description An empty text removes it. */
             about?: string;
             /** @description Replaces the channels that you can read; at most 20 new ones. */
@@ -7679,6 +7671,8 @@ export interface components {
             id: components["schemas"]["BotId"];
             handle: string;
             name: string;
+            /** @description Omitted if the bot has no picture. */
+            avatar_url?: string;
             /** @description Names of its commands, without the slash. */
             commands: string[];
         };
@@ -7938,6 +7932,8 @@ export interface components {
             name: string | null;
             topic: string | null;
             agent_id: components["schemas"]["AgentId"] | null;
+            /** @description Bot that opened a direct channel with its members; omitted for other channels. */
+            bot_id?: components["schemas"]["BotId"];
             agent: components["schemas"]["ChannelAgent"] | null;
             /** @description Vector stores whose passages agents read for each question here; omitted if there are none. */
             vector_store_ids?: string[];
@@ -7979,6 +7975,11 @@ export interface components {
          * @enum {string}
          */
         ChannelAgentMode: "off" | "mentions" | "roots" | "all";
+        /**
+         * @description Change of a channel.
+         * @enum {string}
+         */
+        ChannelChange: "renamed" | "unarchived";
         /** @description An event as it is stored and sent. */
         ChannelEvent: {
             /** @enum {string} */
@@ -7994,6 +7995,8 @@ export interface components {
             fork_id: components["schemas"]["ForkId"] | null;
             data: {
                 channel: components["schemas"]["Channel"];
+                /** @description What happened to the channel, in `channel.updated`; omitted for other changes, such as a new topic. */
+                change?: components["schemas"]["ChannelChange"];
             };
         };
         ChannelForm: {
@@ -8884,19 +8887,19 @@ export interface components {
             /** @description `{"include_usage":true}` adds a chunk with the usage. */
             stream_options?: Record<string, unknown> | null;
             truncation?: components["schemas"]["Truncation"] | null;
-            /** @description Accepted without effect. At most 16 pairs; keys and values of at most 512 characters. */
+            /** @description Ignored. At most 16 pairs; keys and values of at most 512 characters. */
             metadata?: {
                 [key: string]: string;
             } | null;
-            /** @description Accepted without effect. */
+            /** @description Ignored. */
             user?: string | null;
             /** @description Ignored. */
             service_tier?: string | null;
-            /** @description Accepted without effect. */
+            /** @description Ignored. */
             safety_identifier?: string | null;
-            /** @description Accepted without effect. */
+            /** @description Ignored. */
             prompt_cache_key?: string | null;
-            /** @description Accepted without effect. */
+            /** @description Ignored. */
             prompt_cache_retention?: string | null;
         };
         /**
@@ -8980,11 +8983,11 @@ export interface components {
             reasoning?: Record<string, unknown> | null;
             /** @description Ignored. */
             service_tier?: string | null;
-            /** @description Accepted without effect. */
+            /** @description Ignored. */
             safety_identifier?: string | null;
-            /** @description Accepted without effect. */
+            /** @description Ignored. */
             prompt_cache_key?: string | null;
-            /** @description Accepted without effect. */
+            /** @description Ignored. */
             prompt_cache_retention?: string | null;
             /**
              * Format: int32
@@ -9383,7 +9386,7 @@ export interface components {
          *     `quiet`: The server is a quiet copy, which calls no other servers.
          * @enum {string}
          */
-        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "address_not_confirmed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bad_endpoint" | "bad_key" | "bad_skill" | "bare_model_off" | "base_archived" | "batch_not_found" | "bot_no_answer" | "bot_not_found" | "bot_paused" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "code_session_not_found" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "device_not_found" | "diff_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "emoji_not_found" | "export_not_found" | "export_not_ready" | "export_running" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "hook_not_found" | "import_not_found" | "import_running" | "import_state" | "request_not_found" | "request_cut" | "id_missing" | "in_use" | "in_variant" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "issuer_mismatch" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "member_suspended" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_a_chat" | "not_active" | "not_deletable" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_for_bots" | "not_for_turns" | "not_https" | "not_joined" | "not_requester" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_starter" | "not_tried" | "not_verified" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "part_not_found" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "provider_misconfigured" | "provider_required" | "provider_unreachable" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "repository_not_found" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "runner_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "session_too_old" | "set_by_environment" | "setup_token_required" | "signup_closed" | "skill_not_found" | "slug_taken" | "still_running" | "store_required" | "sync_incomplete" | "task_ended" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_collections" | "too_many_devices" | "too_many_files" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_hooks" | "too_many_keys" | "too_many_passages" | "too_many_requests" | "too_many_runners" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_skills" | "too_many_sockets" | "too_many_steers" | "too_many_subscriptions" | "too_many_tools" | "too_many_urls" | "too_many_variants" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_archive" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "vector_store_not_found" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "would_lock_you_out" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_offset" | "wrong_password";
+        ErrorCode: "action_expired" | "action_item_not_found" | "action_not_found" | "adaptation_off" | "address_confirmed" | "address_not_allowed" | "address_not_confirmed" | "agent_not_found" | "already_decided" | "already_retried" | "api_key_required" | "app_exists" | "arguments_changed" | "auth_failed" | "backup_running" | "bad_endpoint" | "bad_key" | "bad_skill" | "bare_model_off" | "base_archived" | "batch_not_found" | "bot_no_answer" | "bot_not_found" | "bot_paused" | "body_too_large" | "body_too_slow" | "certificate_not_ordered" | "chain_too_long" | "channel_archived" | "channel_not_found" | "checks_running" | "client_id_reused" | "code_session_not_found" | "compaction_not_found" | "compaction_off" | "compaction_running" | "confirmation_required" | "context_length_exceeded" | "context_not_found" | "context_too_large" | "cross_origin" | "cursor_not_found" | "decide_first" | "default_agent" | "definition_changed" | "device_not_found" | "diff_changed" | "direct_is_fixed" | "draft_edited" | "duplicate_tool" | "email_taken" | "emoji_not_found" | "export_not_found" | "export_not_ready" | "export_running" | "export_too_large" | "file_in_use" | "file_not_found" | "file_refused" | "file_too_large" | "flow_expired" | "fork_closed" | "fork_empty" | "fork_not_found" | "from_file" | "function_not_found" | "grant_not_found" | "handle_mismatch" | "handle_taken" | "has_children" | "hello_expected" | "hook_not_found" | "import_not_found" | "import_running" | "import_state" | "request_not_found" | "request_cut" | "id_missing" | "in_use" | "in_variant" | "inheritance_cycle" | "inheritance_too_deep" | "instructions_too_large" | "insufficient_quota" | "internal" | "invalid_address" | "invalid_body" | "invalid_cursor" | "invalid_field" | "invalid_id" | "invalid_if_match" | "invalid_json" | "invalid_limit" | "invalid_month" | "invalid_multipart" | "invalid_order" | "invalid_params" | "invalid_path" | "invalid_query" | "invalid_source" | "invalid_status" | "invalid_value" | "invite_for_another" | "invite_not_found" | "issuer_mismatch" | "item_not_found" | "kind_not_allowed" | "last_admin" | "last_method" | "link_expired" | "locks_you_out" | "looks_like_secret" | "low_disk_space" | "mail_off" | "member_left" | "member_not_found" | "member_suspended" | "memory_full" | "memory_not_found" | "memory_off" | "message_deleted" | "message_not_found" | "message_too_long" | "method_not_allowed" | "method_not_found" | "metrics_closed" | "metrics_token_required" | "model_not_found" | "model_refused" | "model_timeout" | "model_unavailable" | "name_taken" | "never_runs" | "no_backup" | "no_backup_place" | "no_draft" | "no_image" | "no_model" | "no_resolution" | "no_second_factor" | "no_such_base" | "no_such_item" | "no_such_member" | "no_such_sandbox_policy" | "no_such_tool" | "nobody_named" | "not_a_chat" | "not_active" | "not_deletable" | "not_editable" | "not_editor" | "not_failed" | "not_forkable" | "not_found" | "not_grantable" | "not_for_bots" | "not_for_turns" | "not_https" | "not_requester" | "not_retryable" | "not_root" | "not_shared" | "not_signed_in" | "not_starter" | "not_tried" | "not_verified" | "not_visible_there" | "not_your_approval" | "not_yours" | "nothing_to_compact" | "nothing_to_replay" | "one_place" | "other_workspaces" | "overloaded" | "own_server" | "part_not_found" | "passkey_copied" | "passkey_rejected" | "password_sign_in_off" | "persona_in_use" | "persona_not_found" | "precondition_required" | "previous_response_not_found" | "provider_misconfigured" | "provider_required" | "provider_unreachable" | "published" | "quiet" | "quota_exceeded" | "range_not_satisfiable" | "rate_limit_exceeded" | "rate_limited" | "replay_active" | "repository_not_found" | "resolved_too_large" | "response_not_found" | "risk_too_low" | "role_too_low" | "route_not_found" | "run_not_found" | "runner_not_found" | "sandbox_policy_in_use" | "sandbox_policy_not_found" | "schedule_not_found" | "scope_missing" | "second_factor_required" | "secret_key_missing" | "session_required" | "session_too_old" | "set_by_environment" | "setup_token_required" | "signup_closed" | "skill_not_found" | "slug_taken" | "still_running" | "store_required" | "sync_incomplete" | "task_ended" | "task_not_found" | "text_expected" | "thought_only" | "thread_archived" | "thread_not_found" | "too_few_messages" | "too_frequent" | "too_many_agents" | "too_many_attachments" | "too_many_attempts" | "too_many_children" | "too_many_collections" | "too_many_devices" | "too_many_files" | "too_many_followers" | "too_many_forks" | "too_many_functions" | "too_many_hooks" | "too_many_keys" | "too_many_passages" | "too_many_requests" | "too_many_runners" | "too_many_runs" | "too_many_saved" | "too_many_schedules" | "too_many_skills" | "too_many_sockets" | "too_many_steers" | "too_many_subscriptions" | "too_many_tools" | "too_many_urls" | "too_many_variants" | "too_many_workflows" | "too_many_workspaces" | "tool_in_use" | "tool_not_found" | "tool_unreachable" | "unavailable" | "unknown_archive" | "unknown_host" | "unknown_protocol" | "unknown_type" | "unreachable" | "unreadable" | "unsupported_parameter" | "unsupported_value" | "until_required" | "upgrade_required" | "upload_too_slow" | "vector_store_not_found" | "version_conflict" | "version_not_found" | "workflow_not_found" | "workflow_paused" | "workspace_creation_closed" | "workspace_not_found" | "workspace_required" | "would_lock_you_out" | "wrong_code" | "wrong_credentials" | "wrong_kind_of_id" | "wrong_offset" | "wrong_password";
         ErrorDetail: {
             type: components["schemas"]["ErrorKind"];
             /** @description Specific cause, as a machine-readable code. */
@@ -10425,6 +10428,12 @@ export interface components {
             files_missing?: number;
             /**
              * Format: int64
+             * @description Bytes of the files in the archive.
+             * @default 0
+             */
+            file_bytes?: number;
+            /**
+             * Format: int64
              * @description Bytes of the texts.
              * @default 0
              */
@@ -10514,6 +10523,7 @@ export interface components {
              * @default {
              *       "channels": 0,
              *       "direct_channels": 0,
+             *       "file_bytes": 0,
              *       "files_here": 0,
              *       "files_linked": 0,
              *       "files_missing": 0,
@@ -10526,6 +10536,17 @@ export interface components {
              *     }
              */
             counts?: components["schemas"]["ImportNumbers"];
+            /**
+             * Format: int64
+             * @description Bytes of the workspace's storage that the messages and the files of the archive need, and those that are free.
+             * @default 0
+             */
+            bytes_needed?: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            bytes_free?: number;
             /** @default [] */
             people?: components["schemas"]["ImportPerson"][];
             /** @default [] */
@@ -11296,6 +11317,21 @@ export interface components {
             /** @enum {string} */
             object: "list";
             data: components["schemas"]["Invite"][];
+            /** @description True if more objects follow in the requested direction. */
+            has_more: boolean;
+            first_id: string | null;
+            last_id: string | null;
+            /**
+             * @description Value to send as `cursor` to get the next page; null on the last page. Present only in lists that are not sorted by creation
+             *     time.
+             */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_ListedBackup: {
+            /** @enum {string} */
+            object: "list";
+            data: components["schemas"]["ListedBackup"][];
             /** @description True if more objects follow in the requested direction. */
             has_more: boolean;
             first_id: string | null;
@@ -12259,6 +12295,8 @@ export interface components {
             id: string;
             /** @description At most 75 characters. */
             text: string;
+            /** @description Address that the button opens, http or https; a button without it is pressed. */
+            url?: string;
             /** @description Sent to the program with each press; at most 2,000 characters. */
             value?: string;
             style?: components["schemas"]["ButtonStyle"];
@@ -12361,7 +12399,7 @@ export interface components {
             color?: string;
             /** @description Name and emoji under which a bot posted this message. */
             shown_as?: components["schemas"]["ShownAs"];
-            /** @description Buttons below a bot's message, whose presses its program gets; at most 25. */
+            /** @description Buttons below a bot's message: links, and those whose presses its program gets; at most 25. */
             buttons?: components["schemas"]["MessageButton"][];
             /** @description Previews of links that bots added to a person's message; at most 5. */
             unfurls?: components["schemas"]["Unfurl"][];
@@ -13798,6 +13836,8 @@ export interface components {
         PreviewSeen: components["schemas"]["Preview"] & {
             /** @description Everything that a prompt can contain, in the prompt's order, with the reason why something is missing. */
             sources: components["schemas"]["SourceSeen"][];
+            /** @description `used` is larger than `context_window` if the draft does not fit. */
+            budget: components["schemas"]["Budget"];
         };
         /** @description A slot in a preview. */
         PreviewedSlot: {
@@ -16940,7 +16980,10 @@ export interface components {
         ThreadStatus: "open" | "archived";
         /** Format: date-time */
         Timestamp: string;
-        /** @description Usage of all ended model calls of a task, including canceled and failed attempts. */
+        /**
+         * @description Usage of all ended model calls of a task, including canceled and failed attempts. For work in a repository, also what an agent reports of
+         *     calls to a provider of its own.
+         */
         TokenUsage: {
             /** Format: int64 */
             input_tokens: number;
@@ -17095,8 +17138,10 @@ export interface components {
             channel_id: components["schemas"]["ChannelId"] | null;
             thread_id: components["schemas"]["ThreadId"] | null;
             fork_id: components["schemas"]["ForkId"] | null;
-            /** @description A change to a tool. Texts written by people, settings, and definitions are omitted because they can be large. */
+            /** @description A change to a tool. */
             data: {
+                /** @description The tool after the change; the last state of a deleted tool. */
+                tool: components["schemas"]["RegisteredTool"];
                 tool_id: components["schemas"]["ToolId"];
                 action: components["schemas"]["ToolChange"];
                 status: components["schemas"]["ToolStatus"];
@@ -19774,6 +19819,23 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "budget": {
+                     *         "context_window": 0,
+                     *         "reserve": 0,
+                     *         "segments": [
+                     *           {
+                     *             "name": "system",
+                     *             "parts": [
+                     *               {
+                     *                 "name": "memories",
+                     *                 "tokens": 0
+                     *               }
+                     *             ],
+                     *             "tokens": 0
+                     *           }
+                     *         ],
+                     *         "used": 0
+                     *       },
                      *       "effective_model": null,
                      *       "max_output_tokens": 0,
                      *       "model": null,
@@ -32154,6 +32216,8 @@ export interface operations {
                 content: {
                     /**
                      * @example {
+                     *       "bytes_free": 0,
+                     *       "bytes_needed": 0,
                      *       "channels": [
                      *         {
                      *           "channel_id": null,
@@ -32167,6 +32231,7 @@ export interface operations {
                      *       "counts": {
                      *         "channels": 0,
                      *         "direct_channels": 0,
+                     *         "file_bytes": 0,
                      *         "files_here": 0,
                      *         "files_linked": 0,
                      *         "files_missing": 0,
@@ -39724,7 +39789,14 @@ export interface operations {
     };
     list_backups: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description Only objects created after the one with this ID. */
+                after?: string;
+                /** @description Only objects created before the one with this ID. */
+                before?: string;
+            };
             header?: {
                 /** @description The workspace; required for people who are members of several. */
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
@@ -39757,7 +39829,7 @@ export interface operations {
                      *       "object": "list"
                      *     }
                      */
-                    "application/json": components["schemas"]["BackupList"];
+                    "application/json": components["schemas"]["List_ListedBackup"];
                 };
             };
             400: components["responses"]["Error400"];
