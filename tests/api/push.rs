@@ -394,8 +394,11 @@ async fn the_server_reacts_to_each_answer_of_a_push_service() {
         assert_eq!(p.newest(state).await["answer"], "oops");
         p.hurry().await;
     }
+    // Busy: the service names the pause.
+    p.service.answer("phone", [PushAnswer::RetryAfter(429, 1)]);
     p.mention("fine again").await;
     p.service.nth(8).await;
+    assert_eq!(p.service.nth(9).await.payload()["body"], "@bo fine again");
     p.newest("sent").await;
     // Refused: the device stays, and pauses.
     p.service.answer(
@@ -419,7 +422,7 @@ async fn the_server_reacts_to_each_answer_of_a_push_service() {
     p.mention("gone").await;
     assert_eq!(p.newest("gone").await["device_id"], json!(p.phone));
     assert_eq!(p.t.bo.get("/v1/push").await.ok()["devices"], json!([]));
-    assert_eq!(p.service.received().len(), 10);
+    assert_eq!(p.service.received().len(), 11);
     // Admins see how often each answer was given.
     let status = p.t.ada.get("/v1/push").await.ok();
     let counted = list(&status, "/answers");
