@@ -449,7 +449,8 @@ fn csv_cell(text: &str) -> String {
 /// List placeholders, the oldest first: people of imported archives who have no account here
 #[utoipa::path(get, path = "/v1/members/placeholders", tag = "people",
     security(("session" = ["admin"]), ("key" = ["workspace:admin"])),
-    params(PlaceholdersQuery), responses((status = 200, body = List<Member>)))]
+    params(PlaceholdersQuery),
+    responses((status = 200, description = "A page of placeholders, or a table of all", content((List<Member> = "application/json"), (String = "text/csv")))))]
 async fn list_placeholders(
     axum::extract::State(state): St,
     member: WorkspaceCaller,

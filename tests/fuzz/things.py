@@ -56,7 +56,12 @@ class Things:
                 cookie = answer.headers.get("Set-Cookie")
                 text = answer.read()
         except urllib.error.HTTPError as e:
-            raise Refused(f"{method} {path}: {e.code} {e.read().decode()}") from None
+            refusal = e.read().decode()
+            # The sign-in was more than ten minutes ago.
+            if "confirmation_required" in refusal and path != "/v1/auth/confirm":
+                self.post("/v1/auth/confirm", {"password": PASSWORD})
+                return self.call(method, path, body, **headers)
+            raise Refused(f"{method} {path}: {e.code} {refusal}") from None
         if cookie and path.startswith("/v1/auth/"):
             self.headers["Cookie"] = cookie.split(";")[0]
         return json.loads(text) if text else None

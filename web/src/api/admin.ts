@@ -111,10 +111,9 @@ export class AdminApi {
   }
   /** People of imports who have no account, oldest first. Their `email` is that in the archive, or blank. */
   placeholders(): Promise<Member[]> {
-    const load = (query: { limit: number; after?: string }) =>
-      this.#take(this.#http.GET('/v1/members/placeholders', { params: { query } }));
     return allPages(async (query) => {
-      const page = await load(query);
+      const found = this.#http.GET('/v1/members/placeholders', { params: { query } });
+      const page = (await this.#take(found)) as S['List_Member'];
       return { ...page, data: page.data.map((m) => ({ ...m, id: m.user_id })) };
     });
   }

@@ -33587,7 +33587,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description A page of placeholders, or a table of all */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -33614,6 +33614,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["List_Member"];
+                    "text/csv": string;
                 };
             };
             400: components["responses"]["Error400"];
