@@ -63,7 +63,7 @@ impl Browser {
 
     /// The same browser at another node.
     pub fn at_node(mut self, base: &str) -> Self {
-        self.base = base.to_owned();
+        base.clone_into(&mut self.base);
         self
     }
 

@@ -1,6 +1,6 @@
 //! Options: every field that a client can set has an effect, or the server says that it has none.
 //!
-//! The fields of agents, policies, channels, workflows, schedules, and requests to the OpenAI APIs are read from `openapi.json`. Those
+//! The fields of agents, policies, channels, workflows, schedules, and requests to the `OpenAI` APIs are read from `openapi.json`. Those
 //! of requests, and those that shape the prompt of an agent, are set here, one by one. Each of the others names the test that
 //! shows its effect.
 
