@@ -6,7 +6,6 @@ use uuid::Uuid;
 
 use super::{
     CollectionError,
-    channels::find_channel,
     contents::{
         Attributes, NewStoreFile, StoreFileState, add_files, check_attributes, json_text, state,
     },
@@ -303,51 +302,27 @@ pub(super) async fn find_in(
     Err(CollectionError::FileNotFound)
 }
 
-/// A file of a vector store, or in the messages of a channel.
-///
 /// # Errors
 /// `NotFound`, `FileNotFound`.
-pub async fn find_file(
+pub(super) async fn find_file(
     c: &mut Conn,
     actor: &Actor<'_>,
     named: &StoreRef,
     file: FileId,
 ) -> Result<StoreFile, CollectionError> {
-    if let StoreRef::Channel(channel) = *named {
-        check_channel(c, actor, channel).await?;
-        let row: Option<StoreFileRow> = c
-            .q(channel_sql!("where vf.file_id = $2"))
-            .bind(channel)
-            .bind(file)
-            .opt()
-            .await?;
-        let row = row.ok_or(CollectionError::FileNotFound)?;
-        return Ok(row.in_channel(channel));
-    }
     let store = find(c, actor, named).await?.id;
     find_in(c, store, file).await
 }
 
-/// Files of a vector store, or in the messages of a channel, oldest first.
+/// Files of a vector store, oldest first.
 ///
 /// # Errors
 /// `NotFound`.
-pub async fn list_files(
+pub(super) async fn list_files(
     c: &mut Conn,
     actor: &Actor<'_>,
     named: &StoreRef,
 ) -> Result<Vec<StoreFile>, CollectionError> {
-    if let StoreRef::Channel(channel) = *named {
-        check_channel(c, actor, channel).await?;
-        let rows: Vec<StoreFileRow> = c
-            .q(channel_sql!("order by vf.created_at, vf.file_id limit $2"))
-            .bind(channel)
-            .bind(CHANNEL_FILES_MAX)
-            .all()
-            .await?;
-        let rows = rows.into_iter();
-        return Ok(rows.map(|row| row.in_channel(channel)).collect());
-    }
     let store = find(c, actor, named).await?.id;
     let rows: Vec<StoreFileRow> = c
         .q(current_sql!(
@@ -359,15 +334,36 @@ pub async fn list_files(
     Ok(rows.into_iter().map(StoreFile::from).collect())
 }
 
-/// # Errors
-/// `NotFound`.
-async fn check_channel(
+/// Files in the messages of a channel, oldest first.
+pub(super) async fn list_in_channel(
     c: &mut Conn,
-    actor: &Actor<'_>,
     channel: ChannelId,
-) -> Result<(), CollectionError> {
-    let found = find_channel(c, actor.into(), channel).await?;
-    found.map(drop).ok_or(CollectionError::NotFound)
+) -> Result<Vec<StoreFile>, DbError> {
+    let rows: Vec<StoreFileRow> = c
+        .q(channel_sql!("order by vf.created_at, vf.file_id limit $2"))
+        .bind(channel)
+        .bind(CHANNEL_FILES_MAX)
+        .all()
+        .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| row.in_channel(channel))
+        .collect())
+}
+
+pub(super) async fn find_in_channel(
+    c: &mut Conn,
+    channel: ChannelId,
+    file: FileId,
+) -> Result<StoreFile, CollectionError> {
+    let row: Option<StoreFileRow> = c
+        .q(channel_sql!("where vf.file_id = $2"))
+        .bind(channel)
+        .bind(file)
+        .opt()
+        .await?;
+    let row = row.ok_or(CollectionError::FileNotFound)?;
+    Ok(row.in_channel(channel))
 }
 
 pub(super) async fn list_of_batch(c: &mut Conn, batch: Uuid) -> Result<Vec<StoreFile>, DbError> {

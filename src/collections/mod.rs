@@ -21,12 +21,13 @@ mod versions;
 pub use batches::{
     BATCH_FILES_MAX, BatchForm, FileBatch, cancel_batch, create_batch, find_batch, list_batch_files,
 };
+pub use channels::{find_file, get, list_files};
 pub use contents::{Attributes, FileCounts, StoreFileState};
 pub use error::CollectionError;
 pub use event::StoreEvent;
 pub use files::{
-    StoreFile, StoreFileForm, Successor, add_file, announce_deletion, can_read_file, find_file,
-    find_reader, find_successor, list_files, remove_file, set_attributes, stores_of,
+    StoreFile, StoreFileForm, Successor, add_file, announce_deletion, can_read_file, find_reader,
+    find_successor, remove_file, set_attributes, stores_of,
 };
 pub use paths::StorePath;
 pub use search::{
@@ -35,7 +36,7 @@ pub use search::{
 };
 pub use stores::{
     CollectionId, SearchedFiles, StoreEditors, StoreForm, StorePatch, StoreRef, VectorStore,
-    create, delete, find_for, get, list, update,
+    create, delete, find_for, list, update,
 };
 pub use sync::{
     Comparison, PutFile, REMOVED_AT_ONCE, SyncForm, SyncResult, check_put, compare, put_path,

@@ -7,7 +7,6 @@ use utoipa::ToSchema;
 
 use super::{
     CollectionError,
-    channels::find_channel,
     contents::{self, Counts, FileCounts, NewStoreFile, add_files, json_text},
     event, versions,
 };
@@ -17,7 +16,7 @@ use crate::{
         access,
         search::passages::find::{FileReader, PassageFilter},
     },
-    db::{Conn, DbError, is_readable_store, now},
+    db::{Conn, DbError, is_readable_store, is_shared_channel, now},
     ids::{ChannelId, FileId, UserId, VectorStoreId},
     realtime::EventType,
     text_enum::{constant, text_enum},
@@ -351,9 +350,20 @@ pub async fn find_for(
     reader: FileReader,
     named: &StoreRef,
 ) -> Result<Option<SearchedFiles>, DbError> {
-    if let StoreRef::Channel(channel) = *named {
-        let found = find_channel(c, reader, channel).await?;
-        return Ok(found.map(|_| SearchedFiles::OfChannel(channel)));
+    if let StoreRef::Channel(channel) = named {
+        let is_readable: bool = c
+            .q(concat!(
+                "select exists (select 1 from channels sc where sc.id = $1 and sc.workspace_id = $2 and ",
+                is_shared_channel!("sc.id", "$3", "$4"),
+                ")"
+            ))
+            .bind(*channel)
+            .bind(reader.workspace)
+            .bind(reader.user)
+            .bind(reader.shared_in)
+            .value()
+            .await?;
+        return Ok(is_readable.then_some(SearchedFiles::OfChannel(*channel)));
     }
     let row = find_readable(c, reader, named).await?;
     let row = row.filter(|row| !row.is_expired());
@@ -589,20 +599,13 @@ pub async fn create(
     get(c, actor, &named).await
 }
 
-/// A vector store, or a channel as one.
-///
 /// # Errors
 /// `NotFound`.
-pub async fn get(
+pub(super) async fn get(
     c: &mut Conn,
     actor: &Actor<'_>,
     named: &StoreRef,
 ) -> Result<VectorStore, CollectionError> {
-    if let StoreRef::Channel(id) = *named {
-        let channel = find_channel(c, actor.into(), id).await?;
-        let channel = channel.ok_or(CollectionError::NotFound)?;
-        return Ok(channel.object(contents::count_channel(c, id).await?));
-    }
     let row = find(c, actor, named).await?;
     let counts = contents::count(c, row.id).await?;
     Ok(row.object(counts))
