@@ -22,7 +22,6 @@ for engine in sqlite postgres; do
   run make kills ENGINE=$engine KILLS=150 SEED="$seed"
   run make trees ENGINE=$engine TREES=300 SEED="$seed"
   run make inbox ENGINE=$engine STEPS=2000 SEED="$seed"
-  run make pushes ENGINE=$engine STEPS=1000 SEED="$seed"
   run make guests ENGINE=$engine STEPS=2000 SEED="$seed"
   run make repositories ENGINE=$engine STEPS=2500 SEED="$seed"
 done

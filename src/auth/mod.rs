@@ -7,6 +7,7 @@ mod actor;
 pub mod addresses;
 mod attempts;
 pub mod audit;
+mod authors;
 pub mod clients;
 pub mod demand_changes;
 pub mod demands;
@@ -51,6 +52,7 @@ pub use attempts::Attempt;
 pub use audit::{
     AuditAction, AuditActorKind, AuditEntry, record as record_audit, record_of as record_audit_of,
 };
+pub use authors::insert_without_sign_in;
 pub(crate) use demands::has_demands;
 pub use error::AuthError;
 pub use events::AuthEvent;

@@ -7,9 +7,9 @@ use uuid::Uuid;
 
 use super::{
     Actor, AuditAction, AuthError, DisplayName, Member, MemberStatus, Role, Scope, Scopes,
-    UserKind, find_member, get_member, handles, look_alikes::Skeletons, mark_names_changed,
-    members::member_sql, names::parse_email, record_audit, shown_names,
-    users::insert_without_sign_in,
+    UserKind, authors::insert_without_sign_in, find_member, get_member, handles,
+    look_alikes::Skeletons, mark_names_changed, members::member_sql, names::parse_email,
+    record_audit, shown_names,
 };
 use crate::{
     cursor::PageRange,

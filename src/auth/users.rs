@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{
-    AuthError, Caller, DisplayName, Hasher, UserKind,
+    AuthError, Caller, DisplayName, Hasher,
     events::{self, AuthEventKind, Device},
     flows, handles, invites, keys,
     look_alikes::Skeletons,
@@ -103,32 +103,6 @@ pub(super) async fn insert_user_as(
         .opt()
         .await?
         .ok_or(AuthError::EmailTaken)
-}
-
-/// Inserts the account of an author whom nobody can sign in as, unless it is there.
-///
-/// # Errors
-/// Only database errors.
-pub async fn insert_without_sign_in(
-    c: &mut Conn,
-    id: UserId,
-    name: &str,
-    kind: UserKind,
-) -> Result<(), DbError> {
-    let skeletons = Skeletons::of(name);
-    // Neither the address nor the hash can be entered or verified.
-    c.q("insert into users (id, email, name, avatar_url, password_hash, created_at, name_skeleton, name_folded, kind) \
-         values ($1, $2, $3, null, '', $4, $5, $6, $7) on conflict do nothing")
-        .bind(id)
-        .bind(id.to_string())
-        .bind(name.to_owned())
-        .bind(now())
-        .bind(skeletons.exact)
-        .bind(skeletons.folded)
-        .bind(kind)
-        .run()
-        .await?;
-    Ok(())
 }
 
 /// The token for the first account: `set`, or else a stored one, which all nodes use until the account exists.

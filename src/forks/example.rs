@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::imported::{ImportedFork, insert_imported_fork};
 use crate::{
-    auth::{UserKind, users::insert_without_sign_in},
+    auth::{UserKind, insert_without_sign_in},
     chat::{
         ChatError,
         forks::{ForkContext, ForkStatus},

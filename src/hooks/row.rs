@@ -13,8 +13,8 @@ use crate::{
     agents::policy::{self, HookCreators},
     auth::{
         Actor, AuditAction, AuthError, DisplayName, Scope, Scopes, UserKind, handles, hash_token,
-        mark_names_changed, new_token, readable_channels, record_audit, shown_names,
-        users::insert_without_sign_in,
+        insert_without_sign_in, mark_names_changed, new_token, readable_channels, record_audit,
+        shown_names,
     },
     chat::{ChatError, bots::announce_bot, channels::ChannelKind, post::MentionLimit},
     db::{Conn, DbError, Json, dialect, is_in_visible_channel, is_visible_channel, now},

@@ -92,7 +92,9 @@ fn ids(entries: &Entries) -> BTreeSet<String> {
         ids.extend(lines(entries, name).iter().map(id));
     }
     let channels = lines(entries, "channels.jsonl");
-    let own = channels.iter().filter(|c| c["name"] != "general");
+    let own = channels
+        .iter()
+        .filter(|c| c["name"] != "general" && c["name"] != "random");
     ids.extend(own.map(id));
     ids
 }

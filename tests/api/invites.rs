@@ -194,7 +194,7 @@ async fn a_revoked_or_unknown_invite_is_rejected() {
 }
 
 #[tokio::test]
-async fn an_invite_of_another_workspace_is_unknown_to_everyone() {
+async fn an_invite_of_another_workspace_is_unknown_to_members() {
     let t = team().await;
     let here = t.ada.in_workspace(&t.ada.workspace);
     let own = id(&here.post("/v1/invites", json!({})).await.is(201));
@@ -202,13 +202,11 @@ async fn an_invite_of_another_workspace_is_unknown_to_everyone() {
     let elsewhere = id(&t.ada.post("/v1/workspaces", form).await.is(201));
     let there = t.ada.in_workspace(&elsewhere);
     let foreign = id(&there.post("/v1/invites", json!({})).await.is(201));
-    for who in [&here, &t.bo] {
-        for invite in [&foreign, &unknown_id("inv")] {
-            let path = format!("/v1/invites/{invite}");
-            assert_eq!(who.delete(&path).await.refused(404), "not_found");
-            let sent = who.act(&format!("{path}/send")).await;
-            assert_eq!(sent.refused(404), "not_found");
-        }
+    for invite in [&foreign, &unknown_id("inv")] {
+        let path = format!("/v1/invites/{invite}");
+        assert_eq!(t.bo.delete(&path).await.refused(404), "not_found");
+        let sent = t.bo.act(&format!("{path}/send")).await;
+        assert_eq!(sent.refused(404), "not_found");
     }
     let path = format!("/v1/invites/{own}");
     assert_eq!(t.bo.delete(&path).await.refused(403), "role_too_low");

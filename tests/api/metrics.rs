@@ -13,8 +13,8 @@ use crate::{
     faults::{Prepared, prepared},
     imports::{export, imported},
     support::{
-        Answer, CLIENT_ID, Canned, Gate, Hold, OidcServer, PASSWORD, Person, ScriptedRunner,
-        Socket, TestProcess, id, new_runner, pause, team, text, visitor, within,
+        Answer, Gate, Hold, PASSWORD, Person, ScriptedRunner, Socket, TestProcess, id, new_runner,
+        pause, team, text, visitor, within,
     },
 };
 
@@ -447,36 +447,6 @@ async fn sign_ins_are_counted_by_way_and_result() {
     ];
     let expected: Vec<(&str, f64)> = expected.iter().map(|(s, by)| (s.as_str(), *by)).collect();
     rose(&before, &Figures::of(&ada).await, &expected);
-}
-
-#[tokio::test]
-async fn requests_to_and_of_identity_providers_are_counted_by_result() {
-    let (_p, _server, ada) = started(&[]).await;
-    let corp = OidcServer::start().await;
-    let before = Figures::of(&ada).await;
-    let form = json!({"name": "Corp", "issuer": corp.url, "client_id": CLIENT_ID});
-    let add = async || ada.post("/v1/identity-providers", form.clone()).await;
-    add().await.is(201);
-    let broken = Canned::Json(500, json!({}));
-    corp.can("/.well-known/openid-configuration", broken);
-    assert_ne!(add().await.status, 201);
-    let stranger = visitor(&ada.base).with_key("ovscim_x");
-    assert_eq!(stranger.get("/scim/v2/Users").await.status, 401);
-    let discovery = |result: &str| {
-        format!("openvibe_oidc_requests_total{{step=\"discovery\",result=\"{result}\"}}")
-    };
-    rose(
-        &before,
-        &Figures::of(&ada).await,
-        &[
-            (&discovery("ok"), 1.0),
-            (&discovery("provider_unreachable"), 1.0),
-            (
-                r#"openvibe_scim_requests_total{result="unauthorized"}"#,
-                1.0,
-            ),
-        ],
-    );
 }
 
 #[tokio::test]
